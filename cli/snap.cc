@@ -73,6 +73,7 @@ std::string Check(const RunChoice& run) {
 void Fill(const SnapValues& values, SnapshotOptions* snap) {
   snap->directory = values.run.directory;
   snap->attach_pid = values.run.attach_pid;
+  snap->on_problem = [](const std::string& problem) { PrintError(problem); };
   snap->arguments = values.run.arguments;
   snap->end_signal = kEndSignal;
   snap->ring = values.run.ring.limits;

@@ -372,6 +372,19 @@ absl::StatusOr<SnapshotResult> Session::End() {
   return std::move(result_);
 }
 
+// Of a process that was attached to: its points may be all that snapshots are taken at.
+void ReportMissingPoints(const SnapshotOptions& options, const absl::Status& points) {
+  if (!options.on_problem) return;
+  if (!points.ok()) {
+    options.on_problem(std::string(points.message()));
+  } else if (options.configuration.every <= absl::ZeroDuration() &&
+             options.configuration.signals.empty() && options.configuration.functions.empty()) {
+    options.on_problem(absl::StrCat("process ", options.attach_pid,
+                                    " has no points that are free to be listened to: snapshots are "
+                                    "taken only when this process gets SIGUSR1"));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
@@ -394,14 +407,12 @@ absl::StatusOr<SnapshotResult> TakeSnapshots(const SnapshotOptions& options) {
   if (has_points) {
     listener->Start(options.attach_pid);
     (*points)->Listen();
+  } else if (options.attach_pid != 0) {
+    ReportMissingPoints(options, points.status());
   }
   session.Run();
   if (has_points) *points = nullptr;
-  absl::StatusOr<SnapshotResult> result = session.End();
-  if (result.ok() && absl::IsFailedPrecondition(points.status())) {
-    result->problems.push_back(std::string(points.status().message()));
-  }
-  return result;
+  return session.End();
 }
 
 }  // namespace hindsight

@@ -47,6 +47,8 @@ struct SnapshotOptions {
   std::function<void()> release;
   // How many arrivals at places have been counted before.
   uint64_t earlier_arrivals = 0;
+  // Told at once of what keeps snapshots from being taken; null: nobody is.
+  std::function<void(const std::string& problem)> on_problem;
   // Told of each snapshot once it is taken, while its trigger waits. True: it was the last one;
   // the process is the caller's business from then on.
   std::function<bool(const Capture& capture)> on_capture;

@@ -126,7 +126,7 @@ Child::~Child() {
   if (!reaped_) waitpid(pid_, nullptr, 0);
 }
 
-bool Child::Pump() {
+bool Child::Pump(absl::Duration longest) {
   if (reaped_) return false;
   const bool writing = !unwritten_.empty() && in_.valid();
   pollfd fds[4] = {{pidfd_.get(), POLLIN, 0},
@@ -134,10 +134,11 @@ bool Child::Pump() {
                    {err_.valid() ? err_.get() : -1, POLLIN, 0},
                    {writing ? in_.get() : -1, POLLOUT, 0}};
   const absl::Duration left = deadline_ - absl::Now();
-  const int wait_ms =
-      static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left), 0, 1'000'000));
+  const int wait_ms = static_cast<int>(
+      std::clamp<int64_t>(absl::ToInt64Milliseconds(std::min(left, longest)), 0, 1'000'000));
   const int ready = poll(fds, 4, wait_ms);
   if (ready < 0) return errno == EINTR;
+  if (ready == 0 && longest < left) return true;
   if (ready == 0) {
     result_.timed_out = true;
     SignalGroup(SIGKILL);
@@ -182,6 +183,13 @@ bool Child::WaitForOut(const std::string& text, size_t* position) {
 
 bool Child::WaitForErr(const std::string& text, size_t* position) {
   return WaitFor(result_.err, text, position);
+}
+
+bool Child::WaitForFile(const std::string& path) {
+  while (access(path.c_str(), F_OK) != 0) {
+    if (!Pump(absl::Milliseconds(1))) return access(path.c_str(), F_OK) == 0;
+  }
+  return true;
 }
 
 void Child::Write(const std::string& text) { unwritten_ += text; }

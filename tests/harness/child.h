@@ -51,6 +51,8 @@ class Child {
   // `*position` past it. False if the child ended or timed out before that.
   bool WaitForOut(const std::string& text, size_t* position);
   bool WaitForErr(const std::string& text, size_t* position);
+  // Waits until there is a file at `path`. False as above.
+  bool WaitForFile(const std::string& path);
 
   void Write(const std::string& text);
   void CloseInput();
@@ -62,8 +64,9 @@ class Child {
 
  private:
   Child() = default;
-  // Moves bytes until something happened or the deadline passed; false once the child ended.
-  bool Pump();
+  // Moves bytes until something happened, or the deadline or `longest` passed; false once the child
+  // ended.
+  bool Pump(absl::Duration longest = absl::InfiniteDuration());
   bool WaitFor(const std::string& stream, const std::string& text, size_t* position);
 
   pid_t pid_ = -1;

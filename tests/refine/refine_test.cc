@@ -304,7 +304,7 @@ TEST_F(RefineTest, NothingIsLeftWhenItIsKilled) {
   Snap({"/usr/bin/python3", "-c", "import time\nfor i in range(8): time.sleep(0.1)"}, "exit 0",
        {"--every=300ms"});
   Child child = Child::Start({Hindsight(), "refine", trace_, "-o", refined_, "--from=1"});
-  while (!std::filesystem::exists(refined_ + "/manifest")) usleep(1000);
+  ASSERT_TRUE(child.WaitForFile(refined_ + "/manifest")) << child.err();
   child.Signal(SIGKILL);
   EXPECT_EQ(child.Finish().Ending(), "signal 9");
   const auto trace = TraceReader::Open(refined_);

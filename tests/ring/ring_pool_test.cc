@@ -245,7 +245,7 @@ TEST_F(RingPoolTest, OpensWhereverTheRecorderWasKilled) {
   for (int trial = 0; trial < 6; ++trial) {
     // Some write later than they would.
     Child child = Start("thread", 1'000'000, /*nice=*/trial % 4 == 1 ? 5 : 0);
-    while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+    ASSERT_TRUE(child.WaitForFile(trace_ + "/manifest")) << child.err();
     usleep(500'000 + random() % 1'000'000);
     for (int look = 0; look < (trial % 3 == 0 ? 3 : 0); ++look) {
       const ChildResult live = RunHindsight({"verify", trace_});
@@ -285,7 +285,7 @@ TEST_F(RingPoolTest, ProcessesThatGoWhileTheyAreReadAreLeftOut) {
   const std::string program =
       absl::StrCat("while :; do ", Runfile("tests/ring/churn"), " 1 20 0; done");
   Child child = StartProgram("thread", {"/bin/sh", "-c", program});
-  while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+  ASSERT_TRUE(child.WaitForFile(trace_ + "/manifest")) << child.err();
   usleep(3'000'000);  // some have gone by then
   for (int look = 0; look < 4; ++look) {
     const ChildResult live = RunHindsight({"verify", trace_});

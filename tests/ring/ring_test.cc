@@ -74,7 +74,7 @@ class RingTest : public ::testing::Test {
   // `largest`: what the trace had on disk, of all the times that it was looked at until the program
   // was done.
   ChildResult FinishWatched(Child* child, uint64_t* largest) {
-    while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+    EXPECT_TRUE(child->WaitForFile(trace_ + "/manifest")) << child->err();
     std::atomic<bool> over = false;
     std::thread sampler([&] {
       while (!over) {
@@ -136,7 +136,7 @@ TEST_F(RingTest, OpensWhereverTheRecorderWasKilled) {
   for (int trial = 0; trial < 8; ++trial) {
     fs::remove_all(trace_);
     Child child = Start({Ring()}, {Churn(), "2", "100000", "0"});
-    while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+    ASSERT_TRUE(child.WaitForFile(trace_ + "/manifest")) << child.err();
     usleep(500'000 + random() % 1'500'000);
     if (trial % 4 == 0) {
       const ChildResult live = RunHindsight({"info", trace_});
@@ -178,7 +178,7 @@ TEST_F(RingTest, FilesAreThereWhereverTheRecorderWasKilled) {
   for (int trial = 0; trial < 4; ++trial) {
     fs::remove_all(trace_);
     Child child = Start({Ring()}, {Files(), "100000", directory_.File("files")});
-    while (!fs::exists(trace_ + "/manifest")) usleep(1000);
+    ASSERT_TRUE(child.WaitForFile(trace_ + "/manifest")) << child.err();
     usleep(500'000 + random() % 1'500'000);
     child.Signal(SIGKILL);
     child.Finish();

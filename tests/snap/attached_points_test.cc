@@ -28,7 +28,8 @@ class AttachedPointsTest : public testing::Test {
  protected:
   AttachedPointsTest()
       : program_(Child::Start({Runfile("tests/snap/endless")}, {.keep_input_open = true})) {
-    usleep(100 * 1000);
+    size_t position = 0;
+    EXPECT_TRUE(program_.WaitForOut("ready\n", &position));
   }
   Child Attach(const std::string& trace) const {
     return Child::Start({Hindsight(), "snap", "-o", trace, "--id=1-2", "--interval=20ms",
@@ -36,7 +37,7 @@ class AttachedPointsTest : public testing::Test {
   }
   void ExpectAlive() {
     program_.CloseInput();
-    EXPECT_EQ(program_.Finish().out, "alive\n");
+    EXPECT_EQ(program_.Finish().out, "ready\nalive\n");
   }
 
   TempDir directory_;
@@ -47,7 +48,7 @@ TEST_F(AttachedPointsTest, PassAndLeaveNothingBehind) {
   for (const std::string name : {"first", "second"}) {
     const std::string trace = directory_.File(name);
     Child snap = Attach(trace);
-    while (access((trace + "/full/5").c_str(), F_OK) != 0) usleep(1000);
+    ASSERT_TRUE(snap.WaitForFile(trace + "/full/5")) << snap.err();
     snap.Signal(SIGINT);
     const ChildResult result = snap.Finish();
     EXPECT_EQ(result.Ending(), "exit 0") << result.err;
@@ -67,10 +68,20 @@ TEST_F(AttachedPointsTest, PassAndLeaveNothingBehind) {
 TEST_F(AttachedPointsTest, KilledCapturer) {
   const std::string trace = directory_.File("trace");
   Child snap = Attach(trace);
-  while (access((trace + "/full/3").c_str(), F_OK) != 0) usleep(1000);
+  ASSERT_TRUE(snap.WaitForFile(trace + "/full/3")) << snap.err();
   snap.SignalGroup(SIGKILL);
   snap.Finish();
   ExpectAlive();
+}
+
+TEST_F(AttachedPointsTest, AreSaidToBeMissingWhereThereAreNone) {
+  Child without = Child::Start({"/bin/sleep", "60"});
+  Child snap = Child::Start({Hindsight(), "snap", "-o", directory_.File("trace"), "--id=1",
+                             absl::StrCat("--attach=", without.pid())});
+  size_t position = 0;
+  EXPECT_TRUE(snap.WaitForErr("has no points that are free to be listened to", &position));
+  snap.Signal(SIGINT);
+  EXPECT_EQ(snap.Finish().Ending(), "exit 0");
 }
 
 }  // namespace

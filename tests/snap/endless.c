@@ -1,5 +1,5 @@
-// Three threads that come to breakpoints all the time, until its input ends; says then whether they
-// still did.
+// Three threads that come to breakpoints all the time, until its input ends. Says when they have
+// been made, and at the end whether they still did.
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,6 +22,8 @@ static void* run(void* number) {
 int main(void) {
   pthread_t threads[3];
   for (long i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, run, (void*)i);
+  puts("ready");
+  fflush(stdout);
   char byte;
   while (read(0, &byte, 1) > 0) {
   }

@@ -146,7 +146,7 @@ class GcoreTest : public testing::Test {
     const std::string trace = directory_.File("trace");
     Child snap = Child::Start({Hindsight(), "snap", "-o", trace, "--every=1ms", "--max=1",
                                absl::StrCat("--attach=", child_.pid())});
-    while (access((trace + "/full/1").c_str(), F_OK) != 0) usleep(1000);
+    ASSERT_TRUE(snap.WaitForFile(trace + "/full/1")) << snap.err();
     snap.Signal(SIGINT);
     ASSERT_EQ(snap.Finish().Ending(), "exit 0");
     const ChildResult verify = RunProcess({Hindsight(), "verify", trace});

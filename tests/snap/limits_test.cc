@@ -142,7 +142,7 @@ size_t SharedPagesWith(const std::string& option) {
   size_t position = 0;
   EXPECT_TRUE(snap.WaitForOut("ready\n", &position));
   snap.Signal(SIGUSR1);
-  while (access((trace + "/full/1").c_str(), F_OK) != 0) usleep(1000);
+  EXPECT_TRUE(snap.WaitForFile(trace + "/full/1")) << snap.err();
   snap.CloseInput();
   EXPECT_EQ(snap.Finish().Ending(), "exit 0");
   const auto reader = TraceReader::Open(trace);

@@ -142,7 +142,7 @@ TEST_F(SnapTest, RequestFromOutside) {
   ASSERT_TRUE(child.WaitForOut("\n", &position));
   ReadMoments(child.out());
   child.Signal(SIGUSR1);
-  while (!std::filesystem::exists(trace_ + "/full/1")) usleep(1000);
+  ASSERT_TRUE(child.WaitForFile(trace_ + "/full/1")) << child.err();
   kill(pid_, SIGKILL);
   EXPECT_EQ(child.Finish().Ending(), "signal 9");
   const auto trace = Open();
@@ -197,7 +197,7 @@ TEST_F(SnapTest, KilledCapturerLeavesTheProgramAndWhatWasWritten) {
     size_t position = 0;
     ASSERT_TRUE(child.WaitForOut("\n", &position));
     ReadMoments(child.out());
-    while (!std::filesystem::exists(trace_ + "/full/3")) usleep(1000);
+    ASSERT_TRUE(child.WaitForFile(trace_ + "/full/3")) << child.err();
     usleep(i * 3000);
     child.Signal(SIGKILL);
     // What is left of the capturer ends soon; then the trace has its final state.
@@ -222,7 +222,7 @@ TEST_F(SnapTest, AttachedProcessRunsOn) {
   ReadMoments(program.out());
   Child child = Child::Start(
       {Hindsight(), "snap", "-o", trace_, "--every=20ms", absl::StrCat("--attach=", pid_)});
-  while (!std::filesystem::exists(trace_ + "/full/5")) usleep(1000);
+  ASSERT_TRUE(child.WaitForFile(trace_ + "/full/5")) << child.err();
   child.Signal(SIGINT);
   EXPECT_EQ(child.Finish().Ending(), "exit 0");
   program.CloseInput();

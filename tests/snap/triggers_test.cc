@@ -262,10 +262,11 @@ TEST_F(TriggersTest, ConfigurationFile) {
 
 TEST_F(TriggersTest, AttachedProcessIsLeftAsItWas) {
   Child program = Child::Start({Helper("arrivals"), "3", "200000000"});
-  usleep(200 * 1000);
+  const std::string name = absl::StrCat("/proc/", program.pid(), "/comm");
+  while (ReadFile(name) != "arrivals\n") usleep(1000);
   Child child = Child::Start(
       Command({"--at=work", "--interval=5ms", absl::StrCat("--attach=", program.pid())}, {}));
-  while (access((trace_ + "/full/5").c_str(), F_OK) != 0) usleep(1000);
+  ASSERT_TRUE(child.WaitForFile(trace_ + "/full/5")) << child.err();
   child.Signal(SIGINT);
   const ChildResult result = child.Finish();
   EXPECT_EQ(result.Ending(), "exit 0") << result.err;
