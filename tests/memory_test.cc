@@ -35,6 +35,17 @@ TEST(SharedMemoryTest, EventsFromThreadsTimersAndChildren) {
   ExpectAlwaysRecordsUnchanged({Program("event_loop")});
 }
 
+// Its times may say that it is what it was when the recorder has read it.
+TEST(SharedMemoryTest, OfAFileThatIsStoredTo) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{}, {"--light-keyframe-interval=200000"}}) {
+    ExpectRecordsUnchanged({Program("file_stores")}, {}, flags);
+    std::vector<std::string> alone = flags;
+    alone.emplace_back("--children=none");
+    ExpectRecordsUnchanged({Program("file_stores")}, {}, alone);
+  }
+}
+
 TEST(ExclusiveMemoryTest, ShowsWhatEachCallHasStored) {
   ExpectAlwaysRecordsUnchanged({Program("exclusive_memory")});
   ExpectAlwaysRecordsUnchanged({Program("exclusive_memory")}, {},

@@ -77,7 +77,7 @@ const Arrows& Allowed() {
        {"isa", "tracefmt", "recorder/process", "recorder/ptrace", "recorder/syscalls"}},
       {"recorder/ptrace/watch",
        {"isa", "recorder/process", "recorder/ptrace", "recorder/ptrace/whole"}},
-      {"recorder/log", {"isa", "tracefmt", "recorder/process"}},
+      {"recorder/log", {"isa", "tracefmt", "tracefmt/modules", "recorder/process"}},
       {"recorder/translate/agent",
        {"libhindsight", "translator", "translator/runtime", "recorder/syscalls",
         "recorder/translate/base", "recorder/translate/filter", "recorder/translate/limits",

@@ -91,6 +91,9 @@ class TraceWriterImpl final : public TraceWriter {
   absl::StatusOr<int32_t> AddModule(const std::string& path, int fd, uint64_t max_bytes) override {
     return modules_.Add(path, fd, max_bytes);
   }
+  std::shared_ptr<const ModuleContents> ContentsOf(int32_t module) const override {
+    return modules_.ContentsOf(module);
+  }
   absl::Status ReleaseModules(absl::Span<const int32_t> modules) override {
     if (history_ == nullptr || modules.empty()) return absl::OkStatus();
     events_.ForgetModules(modules);

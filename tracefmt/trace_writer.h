@@ -34,6 +34,8 @@
 
 namespace hindsight {
 
+struct ModuleContents;
+
 // The segments of one recorded thread.
 //
 //   (closed) --Begin--> (open) --Append--> (open) --Append SegmentEnd or Gap--> (closed)
@@ -85,6 +87,9 @@ class TraceWriter {
   // those that it has now; they are on disk before all that is appended or begun later.
   virtual absl::StatusOr<int32_t> AddModule(const std::string& path, int fd,
                                             uint64_t max_bytes) = 0;
+
+  // What has been stored, or listed, as module `module`. Null: there is none, or it is not known.
+  virtual std::shared_ptr<const ModuleContents> ContentsOf(int32_t module) const { return nullptr; }
 
   // Files of these modules are not mapped any more: nothing that is appended or begun from now on
   // refers to them. In a ring they go with the last part of the trace that does. AddModule of such

@@ -3,6 +3,8 @@
 #ifndef HINDSIGHT_RECORDER_LOG_FAKE_TRACE_WRITER_H_
 #define HINDSIGHT_RECORDER_LOG_FAKE_TRACE_WRITER_H_
 
+#include <fstream>
+#include <iterator>
 #include <list>
 #include <map>
 #include <memory>
@@ -11,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "tracefmt/modules/module_contents.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {
@@ -19,7 +23,11 @@ class FakeTraceWriter final : public TraceWriter {
  public:
   absl::StatusOr<int32_t> AddModule(const std::string& path, int fd, uint64_t max_bytes) override {
     modules.push_back(path);
+    contents.push_back(ReadFile(fd >= 0 ? absl::StrCat("/proc/self/fd/", fd) : path));
     return static_cast<int32_t>(modules.size() - 1);
+  }
+  std::shared_ptr<const ModuleContents> ContentsOf(int32_t module) const override {
+    return contents.at(static_cast<size_t>(module));
   }
   absl::Status ReleaseModules(absl::Span<const int32_t> gone) override {
     released.insert(released.end(), gone.begin(), gone.end());
@@ -89,7 +97,8 @@ class FakeTraceWriter final : public TraceWriter {
   absl::Status error;  // what refuses events, records and segments from now on
   bool ring = false;
   std::vector<std::string> modules;
-  std::vector<int32_t> released;  // of these
+  std::vector<std::shared_ptr<const ModuleContents>> contents;  // of each
+  std::vector<int32_t> released;                                // of these
   std::vector<BegunSegment> segments;
   std::vector<Record> records;
   std::list<std::vector<uint8_t>> lines;
@@ -104,6 +113,14 @@ class FakeTraceWriter final : public TraceWriter {
   std::vector<std::pair<uint64_t, uint64_t>> unseen;  // given to DeclareComplete
 
  private:
+  static std::shared_ptr<const ModuleContents> ReadFile(const std::string& path) {
+    std::ifstream file(path);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    auto contents = std::make_shared<ModuleContents>();
+    contents->AddPages({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+    return contents;
+  }
+
   class FakeSegmentWriter final : public SegmentWriter {
    public:
     FakeSegmentWriter(int32_t thread, FakeTraceWriter* trace) : thread_(thread), trace_(trace) {}

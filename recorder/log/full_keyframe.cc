@@ -29,21 +29,30 @@ class KeyframeMemory {
       unseen_.emplace_back(region.start, region.end);
       return absl::OkStatus();
     }
-    const bool in_trace = region.module >= 0 && modules_.Unchanged(region);
+    const bool may_change = modules_.MayChange(region);
+    const bool in_trace = !may_change && modules_.Unchanged(region);
     uint64_t page = region.start;
     for (const PopulatedRange& range : *populated) {
-      if (in_trace && !range.own_copy) continue;  // as good as not populated
+      // As good as not populated.
+      if ((in_trace || may_change) && !range.own_copy) continue;
       if (in_trace) RETURN_IF_ERROR(AddReferences(region, page, range.start));
+      if (may_change) Leave(page, range.start);
       for (page = range.start; page < range.end; page += kPageBytes) {
         RETURN_IF_ERROR(AddContents(page));
       }
     }
+    if (may_change) Leave(page, region.end);
     return in_trace ? AddReferences(region, page, region.end) : absl::OkStatus();
   }
 
   absl::Status Finish() { return writer_->DeclareComplete(unseen_); }
 
  private:
+  // It may be something else by now.
+  void Leave(uint64_t start, uint64_t end) {
+    if (start < end) unseen_.emplace_back(start, end);
+  }
+
   absl::Status AddReferences(const MapRegion& region, uint64_t from, uint64_t to) {
     for (uint64_t page = from; page < to; page += kPageBytes) {
       const uint64_t offset = region.file_offset + (page - region.start);

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -73,14 +72,15 @@ absl::Status ModuleTable::Add(const MapRegion& region, Entry* entry) {
   ASSIGN_OR_RETURN(entry->listed,
                    writer_->AddModule(region.name, file->fd.get(), max_module_bytes_));
   if (static_cast<uint64_t>(file->stat.st_size) > max_module_bytes_) return absl::OkStatus();
-  files_.insert_or_assign(entry->listed, std::move(file));
+  files_.insert_or_assign(entry->listed,
+                          Stored{std::move(file), writer_->ContentsOf(entry->listed)});
   entry->module = entry->listed;
   return absl::OkStatus();
 }
 
 std::shared_ptr<const ModuleFile> ModuleTable::FileOf(int32_t module) const {
   const auto it = files_.find(module);
-  return it == files_.end() ? nullptr : it->second;
+  return it == files_.end() ? nullptr : it->second.file;
 }
 
 bool ModuleTable::Unchanged(const MapRegion& region) const {
@@ -90,12 +90,15 @@ bool ModuleTable::Unchanged(const MapRegion& region) const {
 
 bool ModuleTable::Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes,
                          uint64_t* offset) const {
-  if (!Unchanged(region)) return false;
-  uint8_t contents[kPageBytes] = {};  // zero after the end of the file, as in the process
+  const auto stored = files_.find(region.module);
+  if (stored == files_.end() || stored->second.contents == nullptr) return false;
   *offset = region.file_offset + (page - region.start);
-  const int fd = files_.find(region.module)->second->fd.get();
-  return pread(fd, contents, kPageBytes, static_cast<off_t>(*offset)) > 0 &&
-         std::memcmp(contents, bytes, kPageBytes) == 0;
+  return stored->second.contents->HasPage(*offset, {bytes, kPageBytes});
+}
+
+bool ModuleTable::MayChange(const MapRegion& region) const {
+  const std::shared_ptr<const ModuleFile> file = FileOf(region.module);
+  return file != nullptr && file->MayChange();
 }
 
 std::vector<int32_t> ModuleTable::TakeChanged() {
@@ -110,7 +113,7 @@ std::vector<int32_t> ModuleTable::TakeChanged() {
 
 bool ModuleTable::IsElf(const MapRegion& region) const {
   const auto it = files_.find(region.module);
-  return it != files_.end() && it->second->elf;
+  return it != files_.end() && it->second.file->elf;
 }
 
 }  // namespace hindsight

@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "recorder/log/opened_modules.h"
 #include "recorder/process/memory_map.h"
+#include "tracefmt/modules/module_contents.h"
 #include "tracefmt/trace_writer.h"
 
 namespace hindsight {
@@ -41,10 +42,13 @@ class ModuleTable {
   // keyframe has not begun.
   absl::Status ReleaseUnmapped(absl::Span<const MapRegion> regions);
 
-  // Whether the page at `page` of `region` holds just what the stored file has there; if so its
+  // Whether `bytes`, of the page at `page` of `region`, are what is stored of the file; if so their
   // offset in the file.
   bool Equals(const MapRegion& region, uint64_t page, const uint8_t* bytes, uint64_t* offset) const;
-  // Whether the region's file is unchanged since it was stored.
+  // Whether the region's file may be stored to by way of mappings without a change of its times.
+  bool MayChange(const MapRegion& region) const;
+  // Whether the region's file is unchanged since it was stored, as far as its times tell: those of
+  // one that is written by way of mappings do not.
   bool Unchanged(const MapRegion& region) const;
   // The file of a module; null: nothing of it is stored.
   std::shared_ptr<const ModuleFile> FileOf(int32_t module) const;
@@ -72,9 +76,13 @@ class ModuleTable {
   const uint64_t max_module_bytes_;
   const std::shared_ptr<OpenedModules> shared_files_;
   std::map<Key, Entry> by_file_;
-  std::map<int32_t, std::shared_ptr<const ModuleFile>> files_;  // by module index
-  std::set<int32_t> mapped_;                                    // those that may be
-  std::set<int32_t> changed_;                                   // that TakeChanged has returned
+  struct Stored {
+    std::shared_ptr<const ModuleFile> file;
+    std::shared_ptr<const ModuleContents> contents;  // may be null
+  };
+  std::map<int32_t, Stored> files_;  // by module index
+  std::set<int32_t> mapped_;         // those that may be
+  std::set<int32_t> changed_;        // that TakeChanged has returned
 };
 
 }  // namespace hindsight

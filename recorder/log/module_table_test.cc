@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_times.h"
 #include "gtest/gtest.h"
 #include "recorder/log/fake_trace_writer.h"
 
@@ -77,12 +80,15 @@ TEST_F(ModuleTableTest, LeavesOutWhatIsNoFileOnDisk) {
   for (const MapRegion& region : map.regions()) EXPECT_EQ(region.module, -1) << region.name;
 }
 
-TEST_F(ModuleTableTest, ComparesPagesUntilTheFileChanges) {
+TEST_F(ModuleTableTest, ComparesPagesWithWhatIsStoredWhateverTheFileHasByNow) {
   std::string bytes(kPageBytes + 100, 'a');
   MapRegion region = RegionOf("compare", bytes, 0x1000);
   MemoryMap map({region});
   ASSERT_TRUE(table_.Register(absl::MakeSpan(map.mutable_regions())).ok());
   const MapRegion& mapped = map.regions()[0];
+  struct stat status;
+  ASSERT_EQ(stat(region.name.c_str(), &status), 0);
+  const timespec mtime = status.st_mtim;
   std::vector<uint8_t> page(kPageBytes, 'a');
   uint64_t offset = 0;
   EXPECT_TRUE(table_.Equals(mapped, 0x1000, page.data(), &offset));
@@ -92,8 +98,49 @@ TEST_F(ModuleTableTest, ComparesPagesUntilTheFileChanges) {
   EXPECT_TRUE(table_.Equals(mapped, 0x2000, page.data(), &offset));
   EXPECT_EQ(offset, kPageBytes);
 
+  // Stored to by way of a mapping: its times may stay what they were.
+  const int file = open(region.name.c_str(), O_RDWR);
+  auto* const memory =
+      static_cast<uint8_t*>(mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  memory[7] = 'b';
+  const timespec times[2] = {mtime, mtime};
+  ASSERT_EQ(futimens(file, times), 0);
+  EXPECT_TRUE(table_.Unchanged(mapped));
+  EXPECT_FALSE(table_.Equals(mapped, 0x1000, memory, &offset));
+  std::fill(page.begin(), page.end(), 'a');
+  EXPECT_TRUE(table_.Equals(mapped, 0x1000, page.data(), &offset));
+  munmap(memory, kPageBytes);
+  close(file);
+
   std::ofstream(region.name, std::ios::app) << "b";
-  EXPECT_FALSE(table_.Equals(mapped, 0x2000, page.data(), &offset));
+  EXPECT_TRUE(table_.Equals(mapped, 0x1000, page.data(), &offset));
+}
+
+// Who stores to one by way of a mapping may do so any time.
+TEST_F(ModuleTableTest, TrustsTheTimesOfFilesThatWereAtRestAndOfPrograms) {
+  const auto region_of = [&](const char* name, const std::string& bytes, time_t age) {
+    const MapRegion region = RegionOf(name, bytes, 0x1000);
+    const timespec times[2] = {{time(nullptr) - age, 0}, {time(nullptr) - age, 0}};
+    EXPECT_EQ(utimensat(AT_FDCWD, region.name.c_str(), times, 0), 0);
+    std::vector<MapRegion> regions = {region};
+    EXPECT_TRUE(table_.Register(absl::MakeSpan(regions)).ok());
+    return regions[0];
+  };
+  EXPECT_FALSE(table_.MayChange(region_of("program", "\177ELF", 0)));
+  EXPECT_TRUE(table_.MayChange(region_of("fresh", "x", 0)));
+  EXPECT_TRUE(table_.MayChange(region_of("touched", "x", 3600))) << "its ctime is new";
+  MapRegion system = {.start = 0x1000, .end = 0x2000, .name = "/etc/ld.so.cache"};
+  struct stat status;
+  ASSERT_EQ(stat(system.name.c_str(), &status), 0);
+  system.inode = status.st_ino;
+  std::vector<MapRegion> regions = {system};
+  ASSERT_TRUE(table_.Register(absl::MakeSpan(regions)).ok());
+  const int file = open(system.name.c_str(), O_RDONLY);
+  EXPECT_NE(table_.MayChange(regions[0]),
+            IsAtRest(status, kNoStoresSeconds) && TellTimesOfStores(file));
+  close(file);
+  EXPECT_FALSE(table_.MayChange(MapRegion{.name = "[heap]"}));
 }
 
 TEST_F(ModuleTableTest, SaysOnceWhichFilesHaveChanged) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/match.h"
+#include "base/file_times.h"
 
 namespace hindsight {
 
@@ -38,6 +39,7 @@ std::shared_ptr<const ModuleFile> OpenedModules::Find(const MapRegion& region,
   char magic[SELFMAG];
   file->elf = pread(file->fd.get(), magic, SELFMAG, 0) == SELFMAG &&
               std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+  file->at_rest = IsAtRest(file->stat, kNoStoresSeconds) && TellTimesOfStores(file->fd.get());
   files_.insert_or_assign(key, file);
   return file;
 }

@@ -25,9 +25,14 @@ struct ModuleFile {
   UniqueFd fd;
   struct stat stat = {};
   bool elf = false;
+  // Whether it had been at rest, and its times tell of stores by way of mappings.
+  bool at_rest = false;
 
-  // Whether it has not been written to since.
+  // Whether it has not been written to since, as far as its times tell.
   bool Unchanged() const;
+  // Whether it may be stored to by way of mappings without a change of its times. Programs are not
+  // while they run.
+  bool MayChange() const { return !elf && !at_rest; }
 };
 
 // Whether the region's name is one of a file on a disk, that is still there.

@@ -59,8 +59,10 @@ class CopiedMemory {
     return AddCopied(region, from, region.end);
   }
 
-  // Not wanted: it is not known.
-  void Leave(const MapRegion& region) { unseen_.emplace_back(region.start, region.end); }
+  // It is not known: not wanted, or not read in time.
+  void Leave(uint64_t start, uint64_t end) {
+    if (start < end) unseen_.emplace_back(start, end);
+  }
   absl::Status Finish() { return writer_->DeclareComplete(unseen_); }
 
  private:
@@ -79,7 +81,8 @@ class CopiedMemory {
       unseen_.emplace_back(start, end);
       return absl::OkStatus();
     }
-    const bool in_trace = region.module >= 0 && modules_.Unchanged(region);
+    if (modules_.MayChange(region)) return AddChanging(region, *populated, start, end);
+    const bool in_trace = modules_.Unchanged(region);
     uint64_t page = start;
     for (const PopulatedRange& range : *populated) {
       if (in_trace && !range.own_copy) continue;  // as good as not populated
@@ -88,6 +91,29 @@ class CopiedMemory {
       page = range.end;
     }
     return in_trace ? AddReferences(region, page, end) : absl::OkStatus();
+  }
+
+  // A file's pages are the file's, which may have changed since: those that were read in time.
+  absl::Status AddChanging(const MapRegion& region, const std::vector<PopulatedRange>& populated,
+                           uint64_t start, uint64_t end) {
+    uint64_t page = start;
+    for (const PopulatedRange& range : populated) {
+      if (!range.own_copy) continue;
+      RETURN_IF_ERROR(AddRead(page, range.start));
+      RETURN_IF_ERROR(AddRange(region, range.start, range.end));
+      page = range.end;
+    }
+    return AddRead(page, end);
+  }
+
+  absl::Status AddRead(uint64_t start, uint64_t end) {
+    for (const uint64_t page : capture_.shared.pieces().PagesIn(start, end)) {
+      Leave(start, page);
+      RETURN_IF_ERROR(writer_->AddPage(page, {capture_.shared.pieces().Find(page), kPageBytes}));
+      start = page + kPageBytes;
+    }
+    Leave(start, end);
+    return absl::OkStatus();
   }
 
   absl::Status AddReferences(const MapRegion& region, uint64_t from, uint64_t to) {
@@ -195,7 +221,7 @@ absl::Status AddCopiedMemory(const Capture& capture, pid_t earlier, const Memory
       if (is_wanted) {
         RETURN_IF_ERROR(memory.AddRegion(part));
       } else {
-        memory.Leave(part);
+        memory.Leave(part.start, part.end);
       }
     }
   }

@@ -1,10 +1,16 @@
 #include "recorder/snapshot/shared_memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "recorder/log/opened_modules.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/populated_pages.h"
 #include "tracefmt/records.h"
@@ -24,6 +30,22 @@ bool IsOfKernel(const MapRegion& region) {
   return absl::StartsWith(region.name, "[v") || region.name == "[uprobes]";
 }
 
+// The files that have code in a mapping: those are not written while they are used.
+std::set<std::pair<uint64_t, uint64_t>> FilesOfCode(const MemoryMap& map) {
+  std::set<std::pair<uint64_t, uint64_t>> files;
+  for (const MapRegion& region : map.regions()) {
+    if ((region.protection & PROT_EXEC) != 0) files.emplace(region.device_minor, region.inode);
+  }
+  return files;
+}
+
+// Whether others may store to the file of a private mapping, whose pages show that.
+bool MayChange(const MapRegion& region, const std::string& root) {
+  if (region.shared || region.protection == 0 || !MayBeStored(region)) return false;
+  const std::shared_ptr<const ModuleFile> file = OpenedModules().Find(region, root);
+  return file != nullptr && file->MayChange();
+}
+
 }  // namespace
 
 bool SharedMemory::PlanRange(uint64_t start, uint64_t end, std::vector<Chunk>* chunks) {
@@ -39,12 +61,20 @@ SharedMemory SharedMemory::Plan(pid_t process, uint64_t most_bytes, BlockPool* p
   shared.room_ = most_bytes;
   PopulatedPages populated(absl::StrCat("/proc/", process, "/pagemap"));
   const MemoryMap map = MemoryMap::OfProcess(absl::StrCat("/proc/", process, "/maps"));
+  const auto code = FilesOfCode(map);
+  const std::string root = absl::StrCat("/proc/", process, "/root");
   for (const MapRegion& region : map.regions()) {
-    if (!region.shared || region.protection == 0 || IsDevice(region)) continue;
+    const bool is_shared = region.shared && region.protection != 0 && !IsDevice(region);
+    if (!is_shared &&
+        (code.contains({region.device_minor, region.inode}) || !MayChange(region, root))) {
+      continue;
+    }
     const auto ranges = populated.Find(region.start, region.end);
     if (!ranges.has_value()) continue;
     for (const PopulatedRange& range : *ranges) {
-      shared.PlanRange(range.start, range.end, &shared.planned_);
+      if (is_shared || !range.own_copy) {
+        shared.PlanRange(range.start, range.end, &shared.planned_);
+      }
     }
   }
   return shared;

@@ -26,7 +26,8 @@ class SharedMemory {
   SharedMemory(SharedMemory&&) = default;
   SharedMemory& operator=(SharedMemory&&) = default;
 
-  // Finds the populated pages of memory and files that the process shares; not those of devices.
+  // Finds the populated pages of memory and files that the process shares, and those of files that
+  // others may store to in private mappings; not those of devices.
   // Which fit in `most_bytes`, the lowest first, is settled here.
   // `pool` is borrowed.
   static SharedMemory Plan(pid_t process, uint64_t most_bytes, BlockPool* pool);

@@ -1,5 +1,5 @@
-// Memory that a program writes all the time is read while it stands still, the rest later: a
-// snapshot shows no difference.
+// Memory that a program writes all the time is read while it stands still, the rest later, files
+// but once: a snapshot shows no difference.
 
 #include <gtest/gtest.h>
 
@@ -58,6 +58,47 @@ TEST_P(RewritesTest, EachSnapshotHasThePagesOfItsMoment) {
           << i << " in " << number;
     }
   }
+}
+
+// What snapshots have of a page of a file that is stored to before each, as a private mapping shows
+// it; its times say that it is what it was when it was stored in the trace. -1: unknown.
+std::vector<int> BytesOfMappedFile(const char* who, uint64_t offset) {
+  const TempDir directory;
+  const std::string trace = directory.File("trace");
+  std::vector<std::string> command = {Hindsight(),
+                                      "snap",
+                                      "--quiet",
+                                      "-o",
+                                      trace,
+                                      "--",
+                                      Runfile("tests/snap/mapped_file"),
+                                      directory.File("file")};
+  if (*who != 0) command.emplace_back(who);
+  const ChildResult run = RunProcess(command);
+  EXPECT_EQ(run.Ending(), "exit 0") << run.err;
+  const uint64_t page = std::strtoull(run.out.c_str(), nullptr, 16) + offset;
+  const auto reader = TraceReader::Open(trace);
+  EXPECT_TRUE(reader.ok()) << reader.status();
+  std::vector<int> bytes;
+  for (const auto& keyframe : (*reader)->full_keyframes()) {
+    std::vector<uint8_t> now(4096);
+    const bool known = keyframe->ReadPage(page, absl::MakeSpan(now)).ok();
+    EXPECT_TRUE(known || !keyframe->SawAllAt(page));
+    bytes.push_back(known ? now[100] : -1);
+  }
+  return bytes;
+}
+
+TEST(RewrittenFileTest, IsThatOfEachMomentWhereItIsUsed) {
+  EXPECT_EQ(BytesOfMappedFile("", 4096), (std::vector<int>{1, 2, 3, 4}));
+  EXPECT_EQ(BytesOfMappedFile("child", 4096), (std::vector<int>{1, 2, 3, 4}));
+}
+
+// The process runs on while memory is read that it does not use, and the file may change.
+TEST(RewrittenFileTest, IsUnknownElsewhere) {
+  constexpr uint64_t kFar = 60 * 4096;  // the kernel maps what is near as well
+  EXPECT_EQ(BytesOfMappedFile("", kFar), (std::vector<int>{-1, -1, -1, -1}));
+  EXPECT_EQ(BytesOfMappedFile("child", kFar), (std::vector<int>{-1, -1, -1, -1}));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ absl::StatusOr<int32_t> ModuleStore::Add(const std::string& path, int fd, uint64
       queue_->Post([list = list_.get(), index, module] { return list->Append(index, module); }));
   by_identity_.emplace(identity, index);
   if (module.stored && by_hash_.emplace(module.hash, index).second) IndexPages(index, *contents);
-  modules_[index] = {.identity = identity, .hash = std::move(module.hash)};
+  modules_[index] = {.identity = identity, .contents = contents};
   return index;
 }
 
@@ -58,7 +58,7 @@ absl::Status ModuleStore::Release(absl::Span<const int32_t> modules, uint64_t ne
     if (known == modules_.end()) continue;
     released.push_back(index);
     by_identity_.erase(known->second.identity);
-    const auto first = by_hash_.find(known->second.hash);
+    const auto first = by_hash_.find(known->second.contents->hash);
     if (first != by_hash_.end() && first->second == index) {
       by_hash_.erase(first);
       indexed.insert(static_cast<uint32_t>(index));

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tracefmt/modules/module_contents.h"
 #include "tracefmt/modules/module_list_output.h"
 #include "tracefmt/modules/stored_modules.h"
 #include "tracefmt/records.h"
@@ -38,16 +39,21 @@ class ModuleStore {
   // Full keyframe `next`, which has not begun, and what comes after it do not refer to `modules`.
   absl::Status Release(absl::Span<const int32_t> modules, uint64_t next);
 
+  // Null: there is no such module.
+  std::shared_ptr<const ModuleContents> ContentsOf(int32_t index) const {
+    const auto found = modules_.find(index);
+    return found == modules_.end() ? nullptr : found->second.contents;
+  }
   // Whether module `index` may be referred to and its bytes are stored.
   bool IsStored(int32_t index) const {
     const auto found = modules_.find(index);
-    return found != modules_.end() && !found->second.hash.empty();
+    return found != modules_.end() && !found->second.contents->hash.empty();
   }
 
  private:
   struct Known {
     std::string identity;  // path, hash, size
-    std::string hash;      // empty: not stored
+    std::shared_ptr<const ModuleContents> contents;
   };
 
   void IndexPages(int32_t index, const ModuleContents& contents);

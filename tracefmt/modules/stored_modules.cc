@@ -12,9 +12,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/file_times.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
-#include "tracefmt/records.h"
 #include "tracefmt/storage/append_file.h"
 #include "tracefmt/storage/build_id.h"
 
@@ -35,17 +35,12 @@ std::string HashText(const XXH128_hash_t& hash) {
   return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
 }
 
-void AddPageHashes(absl::Span<const uint8_t> bytes, std::vector<PageIndex::Hash>* hashes) {
-  uint8_t last[kPageBytes];
-  for (uint64_t offset = 0; offset < bytes.size(); offset += kPageBytes) {
-    absl::Span<const uint8_t> page = bytes.subspan(offset, kPageBytes);
-    if (page.size() < kPageBytes) {  // in memory, zeros follow the end of a file
-      std::memset(last, 0, sizeof(last));
-      std::memcpy(last, page.data(), page.size());
-      page = last;
-    }
-    hashes->push_back(PageIndex::HashOf(page));
-  }
+// Whether its times tell when the file is written to from now on, also by way of mappings: a linker
+// may write a program so, and lets it be before it has it executed.
+bool IsSettled(int fd, const struct stat& file, bool elf) {
+  constexpr time_t kLinkedSeconds = 3;
+  return elf ? IsAtRest(file, kLinkedSeconds)
+             : IsAtRest(file, kNoStoresSeconds) && TellTimesOfStores(fd);
 }
 
 // Up to `size` bytes, less where the file ends.
@@ -88,7 +83,7 @@ absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const 
   const auto known = known_.find(state);
   if (known != known_.end() && size <= max_bytes && Use(known->second->hash)) return known->second;
   ASSIGN_OR_RETURN(auto contents, Read(path, fd, size, max_bytes));
-  if (!contents->hash.empty()) Remember(state, contents);
+  if (!contents->hash.empty() && IsSettled(fd, status, contents->elf)) Remember(state, contents);
   return contents;
 }
 
@@ -162,7 +157,7 @@ absl::Status StoredModules::Copy(const std::string& path, int fd,
     const size_t most = std::min<uint64_t>(kPieceBytes, wanted - offset);
     ASSIGN_OR_RETURN(const size_t size, ReadAt(fd, path, offset, piece.get(), most));
     XXH3_128bits_update(state.get(), piece.get(), size);
-    AddPageHashes({piece.get(), size}, &contents->pages);
+    contents->AddPages({piece.get(), size});
     contents->size_bytes += size;
     ends = size < most || contents->size_bytes == wanted;
     RETURN_IF_ERROR(Post(output, offset, std::move(piece), size));

@@ -24,19 +24,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
+#include "tracefmt/modules/module_contents.h"
 #include "tracefmt/storage/output_directory.h"
-#include "tracefmt/storage/page_index.h"
 #include "tracefmt/storage/write_queue.h"
 
 namespace hindsight {
-
-// What is known of a file's bytes.
-struct ModuleContents {
-  uint64_t size_bytes = 0;
-  std::string hash;  // empty: too large to be stored
-  std::string build_id;
-  std::vector<PageIndex::Hash> pages;
-};
 
 class StoredModules {
  public:
@@ -48,9 +40,9 @@ class StoredModules {
   StoredModules& operator=(const StoredModules&) = delete;
 
   // The contents of regular file `fd`, whose storing is on the queue by now unless they are larger
-  // than `max_bytes`. Read once for all traces, as long as the file is not written to. `path` is
-  // for messages. If the contents have a hash, the bytes are kept until Drop was called once for
-  // each Take.
+  // than `max_bytes`. Read once for all traces, as long as the file is not written to, if its times
+  // tell; else each time. `path` is for messages. If the contents have a hash, the bytes are kept
+  // until Drop was called once for each Take.
   absl::StatusOr<std::shared_ptr<const ModuleContents>> Take(const std::string& path, int fd,
                                                              uint64_t max_bytes);
   // The bytes go with the last one who took them.

@@ -1,14 +1,14 @@
 #include "recorder/translate/memo/code_file.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "base/file_times.h"
 
 namespace hindsight {
 namespace {
@@ -16,33 +16,10 @@ namespace {
 constexpr uint64_t kPagesAtOnce = 16;
 // Who records many processes needs the descriptors otherwise.
 constexpr int kLastDescriptor = 255;
+constexpr time_t kMomentSeconds = 3;
 
 uint64_t PagesOf(const struct stat& status) {
   return (static_cast<uint64_t>(status.st_size) + kPageBytes - 1) / kPageBytes;
-}
-
-// Whether a file's times tell when it was written, also by way of mappings.
-bool TellsTimes(int file) {
-  constexpr uint64_t kXfs = 0x58465342, kZfs = 0x2fc12fc1;
-  struct statfs system;
-  if (fstatfs(file, &system) != 0) return false;
-  switch (static_cast<uint64_t>(system.f_type)) {
-    case EXT4_SUPER_MAGIC:
-    case F2FS_SUPER_MAGIC:
-    case SQUASHFS_MAGIC:
-    case EROFS_SUPER_MAGIC_V1:
-    case OVERLAYFS_SUPER_MAGIC:
-    case kXfs:
-    case kZfs:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool IsAtRest(const struct stat& status) {
-  constexpr time_t kMoment = 3;
-  return std::max(status.st_mtim.tv_sec, status.st_ctim.tv_sec) + kMoment < time(nullptr);
 }
 
 bool IsOfSystem(const struct stat& status) {
@@ -69,7 +46,7 @@ std::unique_ptr<CodeFile> CodeFile::Open(const std::string& path, ino_t inode) {
     return nullptr;
   }
   const bool usable = status.st_ino == inode && status.st_size > 0 && IsOfSystem(status) &&
-                      IsAtRest(status) && TellsTimes(file.get());
+                      IsAtRest(status, kMomentSeconds) && TellTimesOfStores(file.get());
   if (!usable) return nullptr;
   std::unique_ptr<CodeFile> code(new CodeFile(std::move(file), status));
   return code->bytes_ == nullptr ? nullptr : std::move(code);
