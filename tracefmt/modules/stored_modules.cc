@@ -80,11 +80,23 @@ absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Take(const 
                            static_cast<uint64_t>(status.st_mtim.tv_sec),
                            static_cast<uint64_t>(status.st_mtim.tv_nsec)};
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto known = known_.find(state);
-  if (known != known_.end() && size <= max_bytes && Use(known->second->hash)) return known->second;
+  if (const auto known = known_.find(state); known != known_.end() && size <= max_bytes) {
+    ASSIGN_OR_RETURN(const bool has, Has(known->second, path, fd, size));
+    if (has && Use(known->second.contents->hash)) return known->second.contents;
+  }
   ASSIGN_OR_RETURN(auto contents, Read(path, fd, size, max_bytes));
-  if (!contents->hash.empty() && IsSettled(fd, status, contents->elf)) Remember(state, contents);
+  if (!contents->hash.empty()) {
+    Remember(state, {contents, IsSettled(fd, status, contents->elf)});
+  }
   return contents;
+}
+
+absl::StatusOr<bool> StoredModules::Has(const Known& known, const std::string& path, int fd,
+                                        uint64_t size) {
+  if (known.settled) return true;
+  ModuleContents now = {.size_bytes = size};
+  RETURN_IF_ERROR(Copy(path, fd, nullptr, &now));
+  return now.hash == known.contents->hash;
 }
 
 bool StoredModules::Use(const std::string& hash) {
@@ -96,17 +108,17 @@ bool StoredModules::Use(const std::string& hash) {
 }
 
 // One file for each of the contents that are kept is enough.
-void StoredModules::Remember(const FileState& state,
-                             std::shared_ptr<const ModuleContents> contents) {
+void StoredModules::Remember(const FileState& state, Known known) {
   if (known_.size() >= std::max(most_known_, kLeastKnown)) {
     const std::lock_guard<std::mutex> lock(uses_mutex_);
     absl::flat_hash_set<std::string> seen;
     absl::erase_if(known_, [&](const auto& one) {
-      return !uses_.contains(one.second->hash) || !seen.insert(one.second->hash).second;
+      const std::string& hash = one.second.contents->hash;
+      return !uses_.contains(hash) || !seen.insert(hash).second;
     });
     most_known_ = 2 * known_.size();
   }
-  known_[state] = std::move(contents);
+  known_[state] = std::move(known);
 }
 
 absl::StatusOr<std::shared_ptr<const ModuleContents>> StoredModules::Read(const std::string& path,
@@ -157,9 +169,13 @@ absl::Status StoredModules::Copy(const std::string& path, int fd,
     const size_t most = std::min<uint64_t>(kPieceBytes, wanted - offset);
     ASSIGN_OR_RETURN(const size_t size, ReadAt(fd, path, offset, piece.get(), most));
     XXH3_128bits_update(state.get(), piece.get(), size);
-    contents->AddPages({piece.get(), size});
     contents->size_bytes += size;
     ends = size < most || contents->size_bytes == wanted;
+    if (output == nullptr) {
+      GiveBack(std::move(piece));
+      continue;
+    }
+    contents->AddPages({piece.get(), size});
     RETURN_IF_ERROR(Post(output, offset, std::move(piece), size));
   } while (!ends);
   contents->hash = HashText(XXH3_128bits_digest(state.get()));

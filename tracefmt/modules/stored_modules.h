@@ -40,9 +40,9 @@ class StoredModules {
   StoredModules& operator=(const StoredModules&) = delete;
 
   // The contents of regular file `fd`, whose storing is on the queue by now unless they are larger
-  // than `max_bytes`. Read once for all traces, as long as the file is not written to, if its times
-  // tell; else each time. `path` is for messages. If the contents have a hash, the bytes are kept
-  // until Drop was called once for each Take.
+  // than `max_bytes`. Written once for all traces, and read once, if the file's times tell that
+  // nobody writes to it; else each time. `path` is for messages. If the contents have a hash, the
+  // bytes are kept until Drop was called once for each Take.
   absl::StatusOr<std::shared_ptr<const ModuleContents>> Take(const std::string& path, int fd,
                                                              uint64_t max_bytes);
   // The bytes go with the last one who took them.
@@ -52,6 +52,10 @@ class StoredModules {
   // Device, inode, size, seconds and nanoseconds of the last change.
   using FileState = std::array<uint64_t, 5>;
   using Piece = std::unique_ptr<uint8_t[]>;
+  struct Known {
+    std::shared_ptr<const ModuleContents> contents;
+    bool settled = false;  // a file in this state has these, and need not be read for that
+  };
   // A file of the recording that is being written; gone with this unless it gets its name. On the
   // queue.
   class Output {
@@ -72,8 +76,10 @@ class StoredModules {
 
   absl::StatusOr<std::shared_ptr<const ModuleContents>> Read(const std::string& path, int fd,
                                                              uint64_t size, uint64_t max_bytes);
+  // Whether a file that is in that state, of `size` bytes and opened as `fd`, has these contents.
+  absl::StatusOr<bool> Has(const Known& known, const std::string& path, int fd, uint64_t size);
   // Reads the whole file, or as much of it as there is when reading, and has it written to
-  // `output`.
+  // `output`; null: only its size and hash are wanted.
   absl::Status Copy(const std::string& path, int fd, const std::shared_ptr<Output>& output,
                     ModuleContents* contents);
   absl::Status Post(const std::shared_ptr<Output>& output, uint64_t offset, Piece piece,
@@ -84,7 +90,7 @@ class StoredModules {
   absl::Status Keep(const std::shared_ptr<Output>& output, const ModuleContents& contents);
   // One more for bytes that are kept. False: they are not.
   bool Use(const std::string& hash);
-  void Remember(const FileState& state, std::shared_ptr<const ModuleContents> contents);
+  void Remember(const FileState& state, Known known);
 
   const OutputDirectory directory_;
   WriteQueue* const queue_;
@@ -95,8 +101,8 @@ class StoredModules {
   std::vector<Piece> pieces_;  // for the next ones
   // Held while files are read and the queue is waited for: never on the queue.
   std::mutex mutex_;
-  absl::flat_hash_map<FileState, std::shared_ptr<const ModuleContents>> known_;  // by mutex_
-  size_t most_known_ = 0;                                                        // likewise
+  absl::flat_hash_map<FileState, Known> known_;      // by mutex_
+  size_t most_known_ = 0;                            // likewise
   std::mutex uses_mutex_;                            // taken last, for moments
   absl::flat_hash_map<std::string, uint64_t> uses_;  // by hash; guarded by uses_mutex_
 };

@@ -187,6 +187,26 @@ TEST(Processes, ShareTheBytesOfModules) {
   fs::current_path(here);
 }
 
+// As one that is stored to by way of a mapping: its times stay what they were.
+TEST(Processes, GetTheBytesThatAFileHasWhateverItsTimesSay) {
+  TestTrace trace;
+  const std::string file = trace.Path("file");
+  trace.SetBytes("file", std::string(2 * kPageBytes, 'm'));
+  const auto time = fs::last_write_time(file);
+  ASSERT_EQ(*trace.writer()->AddModule(file, -1, 1 << 20), 0);
+  auto child = MakeChild(trace.writer(), ChildManifest(10, 4711));
+  ASSERT_EQ(*child->AddModule(file, -1, 1 << 20), 0);
+  trace.SetBytes("file", std::string(2 * kPageBytes, 'n'));
+  fs::last_write_time(file, time);
+  ASSERT_EQ(*child->AddModule(file, -1, 1 << 20), 1);
+  FinishChild(child.get(), ChildManifest(10, 4711));
+  trace.Finish();
+
+  const OpenTrace read(*TraceReader::Open(trace.Path("processes/10")));
+  EXPECT_EQ(read->ModuleBytes(0)->at(kPageBytes), 'm');
+  EXPECT_EQ(read->ModuleBytes(1)->at(kPageBytes), 'n');
+}
+
 TEST(Processes, DamagedOnesAreLeftOutWithAWarning) {
   TestTrace trace;
   auto good = MakeChild(trace.writer(), ChildManifest(10, 4711));
