@@ -104,8 +104,8 @@ TEST(CoreTest, IsAsGdbsOwnCoreOfTheLiveProgram) {
   const Recorded recorded({Program("steps")});
   const TempDir directory;
   constexpr char kThere[] = "break triple\n$0\ncontinue 2\n$1 $2\n";
-  RunGdbOnProgram(Program("steps"), absl::Substitute(kThere, "continue", "generate-core-file",
-                                                     directory.File("live")));
+  RunGdbOnProgram({Program("steps")}, absl::Substitute(kThere, "continue", "generate-core-file",
+                                                       directory.File("live")));
   RunGdb(recorded.trace(),
          absl::Substitute(kThere, "continue", "monitor core", directory.File("core")));
   const std::vector<std::string> questions = {"bt", "info registers rip rsp rbp eflags",

@@ -245,7 +245,7 @@ while run("continue").startswith("signal"): say("signal", siginfo())
 end
 )";
   for (const char* program : {"signal_queues", "faults"}) {
-    const GdbResult live = RunGdbOnProgram(Program(program), kScript);
+    const GdbResult live = RunGdbOnProgram({Program(program)}, kScript);
     const Recorded recorded({Program(program)});
     const GdbResult replayed = RunGdb(recorded.trace(), kScript);
     EXPECT_GT(live.Answers("signal").size(), 3u) << live.text;

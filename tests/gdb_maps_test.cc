@@ -1,7 +1,9 @@
-// The memory map that gdb shows, forward and backward, is what the program read of itself.
+// The memory map that gdb shows, forward and backward, is what the program read of itself; and
+// memory where there was something else before is shown as it is in the live program.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -89,6 +91,74 @@ python say_maps("backward", "reverse-continue", $2, -1)
                  truth.size() - 1));
   EXPECT_EQ(gdb.Answers("forward"), Numbered(truth, /*backward=*/false));
   EXPECT_EQ(gdb.Answers("backward"), Numbered(truth, /*backward=*/true));
+}
+
+// "TAG" answers after each step: its number, and of all pages the first bytes, or that they cannot
+// be read.
+constexpr char kLook[] = R"(
+break stopped
+python
+def page(address):
+    try: return bytes(gdb.selected_inferior().read_memory(address, 70)).hex()
+    except gdb.MemoryError: return "none"
+def look(tag, command):
+    while run(command).startswith("breakpoint"):
+        pages = [int(gdb.parse_and_eval("(long)area")) + i * 4096 for i in range(12)]
+        pages += [int(gdb.parse_and_eval("(long)heap")) + i * 4096 for i in range(4)]
+        say(tag, value("step") + " " + " ".join(page(address) for address in pages))
+end
+)";
+
+// The engine that emulates does not know what other threads have not given back yet: then a page
+// cannot be read. What is shown is true.
+void ExpectPages(const std::vector<std::string>& seen, const std::vector<std::string>& truth) {
+  ASSERT_EQ(seen.size(), truth.size());
+  for (size_t step = 0; step < truth.size(); ++step) {
+    const std::vector<std::string> pages = absl::StrSplit(seen[step], ' ');
+    const std::vector<std::string> expected = absl::StrSplit(truth[step], ' ');
+    ASSERT_EQ(pages.size(), expected.size());
+    for (size_t i = 0; i < pages.size(); ++i) {
+      if (Engine() == TestedEngine::kEmulate && pages[i] == "none") continue;
+      EXPECT_EQ(pages[i], expected[i]) << "step " << expected[0] << ", page " << i - 1;
+    }
+  }
+}
+
+void ExpectShownAsLive(const std::vector<std::string>& arguments,
+                       const std::vector<std::string>& flags) {
+  std::vector<std::string> argv = {Program("replaced_memory")};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  const std::string look = kLook;
+  const GdbResult live = RunGdbOnProgram(argv, look + "python look(\"live\", \"continue\")\n");
+  const Recorded recorded(argv, {}, flags);
+  ExpectExact(recorded.trace());
+  const GdbResult gdb = RunGdb(recorded.trace(), look + R"(
+python look("forward", "continue")
+python look("backward", "reverse-continue")
+)");
+  const std::vector<std::string> truth = live.Answers("live");
+  std::vector<std::string> backward = gdb.Answers("backward");
+  std::reverse(backward.begin(), backward.end());
+  ASSERT_EQ(truth.size(), 100u) << live.text;
+  ExpectPages(gdb.Answers("forward"), truth);
+  ExpectPages(backward, truth);
+}
+
+TEST(GdbReplacedMemoryTest, IsShownAsItIsInAProgramOfOneThread) {
+  for (const char* const seed : {"1", "2"}) {
+    SCOPED_TRACE(seed);
+    ExpectShownAsLive({seed, "100"}, {});
+    ExpectShownAsLive({seed, "100"}, {"--light-keyframe-interval=3000"});
+  }
+}
+
+TEST(GdbReplacedMemoryTest, IsShownAsItIsWhereThreadsReplaceItInTurn) {
+  for (const char* const seed : {"4", "5"}) {
+    SCOPED_TRACE(seed);
+    ExpectShownAsLive({seed, "100", "threads"}, {});
+    ExpectShownAsLive({seed, "100", "threads"}, {"--light-keyframe-interval=3000"});
+    ExpectShownAsLive({seed, "100", "threads"}, {"--full-keyframe-interval=60000"});
+  }
 }
 
 }  // namespace

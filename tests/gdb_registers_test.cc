@@ -33,7 +33,7 @@ def walk(step, done):
 TEST(GdbRegistersTest, SseBackwardIsAsOnTheLiveProcess) {
   if (!HostHas({"sse4_2"})) GTEST_SKIP() << "this host's processors lack them";
   const std::string walk = kWalk;
-  const GdbResult live = RunGdbOnProgram(Program("sse_registers"), R"(
+  const GdbResult live = RunGdbOnProgram({Program("sse_registers")}, R"(
 break *first_part
 continue
 python)" + walk + R"(
@@ -79,7 +79,7 @@ TEST(GdbRegistersTest, ExtendedOnesAreAsOnTheLiveProcess) {
   const std::vector<std::string> features = {"avx512f", "avx512bw", "avx512dq", "xsavec"};
   if (!HostHas(features)) GTEST_SKIP() << "this host's processors lack them";
   const std::string extended = kExtended;
-  const GdbResult live = RunGdbOnProgram(Program("extended_state"), R"(
+  const GdbResult live = RunGdbOnProgram({Program("extended_state")}, R"(
 break *state
 python)" + extended + R"(
 for stop in stops(): pass

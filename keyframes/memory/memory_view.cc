@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <variant>
 
 #include "base/status_macros.h"
 #include "tracefmt/manifest.h"
@@ -34,8 +33,8 @@ absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_
     const size_t size = std::min<size_t>(out.size() - done, kPageBytes - in_page);
     ASSIGN_OR_RETURN(const SegmentReplay* present, views_->ReplayAt(thread, moment, interrupt));
     const uint64_t number = present->segment().info().number;
-    // The view of one that waits may be older than what others have done since.
-    const bool is_own = IsNewest(thread, moment) && present->ReadHeld(at, out.subspan(done, size));
+    ASSIGN_OR_RETURN(const bool is_own,
+                     HasOwn(*present, thread, moment, at, out.subspan(done, size)));
     std::optional<uint64_t> old_since;
     if (is_own) {
       ASSIGN_OR_RETURN(old_since, MayBeOldSince(thread, number, moment, PageOf(at)));
@@ -123,33 +122,36 @@ absl::StatusOr<bool> MemoryView::IsUntouched(int32_t thread, uint64_t moment, ui
                        .moment = moment,
                        .page = page,
                        .interrupt = interrupt};
-  const auto known = Ask(&question);
-  if (absl::IsNotFound(known.status())) return false;
-  RETURN_IF_ERROR(known.status());
-  const auto* origin = std::get_if<MemoryOrigin>(&*known);
-  if (origin == nullptr) {
+  const absl::StatusOr<Answer> answer = Ask(&question);
+  if (absl::IsNotFound(answer.status())) return false;
+  RETURN_IF_ERROR(answer.status());
+  if (!answer->outdated.empty()) return false;
+  if (!answer->known.empty()) {
     return IsZerosByMap(present->segment(), page, process_->schedule().CountAt(thread, moment)) &&
            IsZeros(*present, page);
   }
-  switch (origin->kind) {
+  const MemoryOrigin& origin = answer->origin;
+  switch (origin.kind) {
     case MemoryOrigin::Kind::kZeros:
       return true;
     case MemoryOrigin::Kind::kBirth:
       return views_->WasUntouchedAtBirth(page);
     case MemoryOrigin::Kind::kKeyframe: {
       Page saved;
-      return origin->else_zeros &&
-             absl::IsNotFound(origin->keyframe->ReadPage(page, absl::MakeSpan(saved)));
+      return origin.else_zeros &&
+             absl::IsNotFound(origin.keyframe->ReadPage(page, absl::MakeSpan(saved)));
     }
     default:
       return false;
   }
 }
 
-absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> MemoryView::Ask(
-    Question* question) {
+absl::StatusOr<MemoryView::Answer> MemoryView::Ask(Question* question) {
   const uint64_t moment = question->moment, page = question->page;
-  if (!process_->IsWhole(moment)) return AskOwn(*question);
+  if (!process_->IsWhole(moment)) {
+    ASSIGN_OR_RETURN(std::vector<Knowledge> own, AskOwn(*question));
+    return Answer{.known = std::move(own), .origin = {}, .outdated = {}};
+  }
   if (!process_->maps().IsEmptyAt(moment) &&
       process_->maps().FindWithStackGrowth(moment, page) == nullptr) {
     return PageNotKnown(page);
@@ -168,10 +170,12 @@ absl::StatusOr<std::variant<std::vector<MemoryView::Knowledge>, MemoryOrigin>> M
                          findings.known.end());
     if (findings.known.empty()) return PageNotKnown(page);
   }
-  if (!findings.known.empty()) return std::move(findings.known);
+  if (!findings.known.empty()) {
+    return Answer{.known = std::move(findings.known), .origin = origin, .outdated = {}};
+  }
   ASSIGN_OR_RETURN(const bool mapped, IsMapped(*question));
   if (!mapped) return PageNotKnown(page);
-  return origin;
+  return Answer{.known = {}, .origin = origin, .outdated = std::move(findings.outdated)};
 }
 
 // Where threads are missing nobody else's knowledge is the newest: any of those may have written
@@ -182,16 +186,24 @@ absl::StatusOr<std::vector<MemoryView::Knowledge>> MemoryView::AskOwn(const Ques
   if (question.ask_own) {
     ASSIGN_OR_RETURN(held, ReadPresent(question, question.thread, &own, &before_turn));
   }
+  if (held) {
+    const uint64_t count = process_->schedule().CountAt(question.thread, question.moment);
+    const SegmentKey key = {question.thread, process_->thread(question.thread).SegmentAt(count)};
+    ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, question.page));
+    held = !replaced.has_value();
+  }
   if (!held) return PageNotKnown(question.page);
   return std::vector<Knowledge>{std::move(own)};
 }
 
 absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
   Question question = asked;
-  ASSIGN_OR_RETURN(const auto known, Ask(&question));
-  if (const auto* threads = std::get_if<std::vector<Knowledge>>(&known)) {
-    if (question.moves > 0 && question.searching) return TakeAgreed(*threads, question.page, out);
-    return newest_.Merge(*threads,
+  ASSIGN_OR_RETURN(const Answer answer, Ask(&question));
+  if (!answer.known.empty()) {
+    if (question.moves > 0 && question.searching) {
+      return TakeAgreed(answer.known, question.page, out);
+    }
+    return newest_.Merge(answer.known,
                          {.moment = question.moment,
                           .page = question.page,
                           .at_once = RunsThreadsAtOnce(trace_->manifest()),
@@ -200,7 +212,11 @@ absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
                           .interrupt = question.interrupt},
                          out);
   }
-  return ReadOrigin(std::get<MemoryOrigin>(known), question, out);
+  RETURN_IF_ERROR(ReadOrigin(answer.origin, question, out));
+  for (const Outdated& outdated : answer.outdated) {
+    RETURN_IF_ERROR(AddNewer(outdated, question, out));
+  }
+  return absl::OkStatus();
 }
 
 // A stack's region in the map reaches down as far as the stack may grow. It has grown to a page if
@@ -211,13 +227,13 @@ absl::StatusOr<bool> MemoryView::IsMapped(const Question& question) {
   for (int32_t thread : process_->threads().all()) {
     if (process_->threads().StartOf(thread) > question.moment) continue;
     const uint64_t count = process_->schedule().CountAt(thread, question.moment);
-    ASSIGN_OR_RETURN(const std::vector<Touched>* touched,
-                     TouchedPages({thread, process_->thread(thread).SegmentAt(count)}));
-    const auto below = [&](const Touched& entry) {
+    ASSIGN_OR_RETURN(const TouchedPages* touched,
+                     TouchedPagesOf({thread, process_->thread(thread).SegmentAt(count)}));
+    const auto below = [&](const TouchedPage& entry) {
       return entry.page < question.page && entry.count <= count &&
              process_->maps().FindWithStackGrowth(question.moment, entry.page) == region;
     };
-    if (std::any_of(touched->begin(), touched->end(), below)) return true;
+    if (std::any_of(touched->all().begin(), touched->all().end(), below)) return true;
   }
   return false;
 }
@@ -281,8 +297,9 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
   const uint64_t page = question.page;
   const uint64_t count = process_->schedule().CountAt(thread, question.moment);
   const uint64_t number = process_->thread(thread).SegmentAt(count);
-  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
-  const Touched* last = LastOf(*touched, page, count);
+  const SegmentKey key = {thread, number};
+  ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf(key));
+  const TouchedPage* last = touched->LastOf(page, count);
   if (last == nullptr) return false;
   if (!last->left) {
     Knowledge knowledge{.thread = thread, .ended = std::nullopt, .latest = 0, .bytes = {}};
@@ -294,8 +311,15 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
           VerifiedMoment(knowledge, question.moment) < question.origin) {
         return true;
       }
+      ASSIGN_OR_RETURN(const bool later, IsOfTurnToCome(key, question.moment, page));
+      if (before_turn && later) {
+        const uint64_t stopped = process_->schedule().MomentTo(thread, count);
+        findings->lost = std::max(findings->lost.value_or(0), stopped);
+        return true;
+      }
       knowledge.latest = NewestMoment(knowledge, question.moment);
-      findings->known.push_back(std::move(knowledge));
+      ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, page));
+      Add(std::move(knowledge), replaced, findings);
       return true;
     }
     // Imports of the turn to come are not seen yet.
@@ -344,13 +368,14 @@ absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, ui
     if (EndCountOf(key) <= first_count) return absl::OkStatus();
     Knowledge knowledge{.thread = thread, .ended = number, .latest = 0, .bytes = {}};
     knowledge.latest = NewestMoment(knowledge, question.moment);
+    ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, question.page));
     if (auto it = remembered_.find({key, question.page}); it != remembered_.end()) {
       std::copy(it->second.begin(), it->second.end(), knowledge.bytes.begin());
-      findings->known.push_back(std::move(knowledge));
+      Add(std::move(knowledge), replaced, findings);
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages(key));
-    const Touched* last = LastOf(*touched, question.page, ~uint64_t{0});
+    ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf(key));
+    const TouchedPage* last = touched->LastOf(question.page, ~uint64_t{0});
     if (last == nullptr) continue;
     if (last->left) {
       if (last->count <= first_count) return absl::OkStatus();
@@ -362,7 +387,7 @@ absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, ui
     auto it = ending->offset.find(question.page);
     if (it == ending->offset.end()) continue;  // its import lies after the segment's last state
     std::memcpy(knowledge.bytes.data(), ending->bytes.data() + it->second, kPageBytes);
-    findings->known.push_back(std::move(knowledge));
+    Add(std::move(knowledge), replaced, findings);
     return absl::OkStatus();
   }
   return absl::OkStatus();
@@ -375,16 +400,6 @@ uint64_t MemoryView::EndCountOf(const SegmentKey& key) const {
     return segment.number == key.second + 1;
   });
   return next == segments.end() ? ~uint64_t{0} : next->first_count;
-}
-
-// The last entry of `page` up to the state `count`; null: there is none.
-const MemoryView::Touched* MemoryView::LastOf(const std::vector<Touched>& touched, uint64_t page,
-                                              uint64_t count) {
-  auto it = std::partition_point(touched.begin(), touched.end(), [&](const Touched& entry) {
-    return entry.page < page || (entry.page == page && entry.count <= count);
-  });
-  if (it == touched.begin() || std::prev(it)->page != page) return nullptr;
-  return &*std::prev(it);
 }
 
 // No moment at which this was learned or written is later.
@@ -414,45 +429,26 @@ uint64_t MemoryView::VerifiedMoment(const Knowledge& knowledge, uint64_t moment)
   return std::min(moment, schedule.MomentTo(knowledge.thread, std::min(end, last)));
 }
 
-absl::StatusOr<const std::vector<MemoryView::Touched>*> MemoryView::TouchedPages(
-    const SegmentKey& key) {
+absl::StatusOr<const TouchedPages*> MemoryView::TouchedPagesOf(const SegmentKey& key) {
   auto it = touched_.find(key);
-  if (it != touched_.end()) return &it->second;
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_->LoadSegment(key.first, key.second));
-  std::vector<Touched> pages;
-  for (const Record& record : segment->records()) {
-    if (const auto* page = std::get_if<PageImport>(&record.body)) {
-      pages.push_back({page->address, record.count});
-    } else if (const auto* line = std::get_if<LineImport>(&record.body)) {
-      pages.push_back({PageOf(line->address), record.count});
-    } else if (const auto* read = std::get_if<UncachedRead>(&record.body)) {
-      pages.push_back({PageOf(read->address), record.count});
-    } else if (const auto* left = std::get_if<PageLeft>(&record.body)) {
-      pages.push_back({left->address, record.count, /*left=*/true});
-    }
+  if (it == touched_.end()) {
+    ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                     trace_->LoadSegment(key.first, key.second));
+    it = touched_.emplace(key, TouchedPages(segment->records())).first;
   }
-  std::stable_sort(pages.begin(), pages.end(),
-                   [](const Touched& a, const Touched& b) { return a.page < b.page; });
-  // Of several in a row that say the same the first one is enough.
-  pages.erase(std::unique(pages.begin(), pages.end(),
-                          [](const Touched& a, const Touched& b) {
-                            return a.page == b.page && a.left == b.left;
-                          }),
-              pages.end());
-  pages.shrink_to_fit();
   // Node pointers would not survive a rehash, but nothing keeps them across calls.
-  return &touched_.emplace(key, std::move(pages)).first->second;
+  return &it->second;
 }
 
 absl::StatusOr<bool> MemoryView::Touches(int32_t thread, uint64_t number, uint64_t address,
                                          uint64_t length) {
   if (length == 0) return false;
-  ASSIGN_OR_RETURN(const std::vector<Touched>* touched, TouchedPages({thread, number}));
+  ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf({thread, number}));
+  const std::vector<TouchedPage>& pages = touched->all();
   auto it = std::partition_point(
-      touched->begin(), touched->end(),
-      [first = PageOf(address)](const Touched& entry) { return entry.page < first; });
-  return it != touched->end() && it->page <= address + (length - 1);
+      pages.begin(), pages.end(),
+      [first = PageOf(address)](const TouchedPage& entry) { return entry.page < first; });
+  return it != pages.end() && it->page <= address + (length - 1);
 }
 
 absl::StatusOr<const MemoryView::Ending*> MemoryView::EndingOf(const StateKey& key,

@@ -1,13 +1,15 @@
 // What memory reads answer at a moment.
 //
 // The thread that runs is asked first: a page that its view holds is read there, unless others may
-// have written to it since. (One that enters the view later in the segment is not known yet.) Else
+// have written to it since, or a system call has replaced it (MemoryOrigins::LastReplacement) and
+// the thread has not used it again. (One that enters the view later in the segment is not known
+// yet.) Else
 // a page's bytes are, in this order:
 //   1. the newest that any thread had: those in its view, or those at the end of an earlier
 //      segment, back to where the page's origin (memory_origin.h) says that knowledge begins. Where
 //      several threads know the page and differ, each byte is that of the thread that learned or
 //      wrote it last (newest_bytes.h). A page that has left a view is not known any more, unless a
-//      thread has seen it since;
+//      thread has seen it since, nor is one that was replaced;
 //   2. those of its origin: zeros, the bytes of the file mapped there, those in a full keyframe,
 //      those of the page that mremap has moved there, or, of a process made by another one, those
 //      that it was born with, which the other's trace has.
@@ -36,7 +38,6 @@
 #include <optional>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -45,6 +46,7 @@
 #include "absl/types/span.h"
 #include "keyframes/memory/newest_bytes.h"
 #include "keyframes/memory/thread_views.h"
+#include "keyframes/memory/touched_pages.h"
 #include "keyframes/replay/segment_replay.h"
 #include "keyframes/state/memory_origin.h"
 #include "keyframes/state/process_state.h"
@@ -96,12 +98,6 @@ class MemoryView {
  private:
   using Page = std::array<uint8_t, kPageBytes>;
   using SegmentKey = std::pair<int32_t, uint64_t>;  // thread, number
-  // A page that a segment touches, and the state in which it comes in, or leaves.
-  struct Touched {
-    uint64_t page = 0;
-    uint64_t count = 0;
-    bool left = false;
-  };
   // A state of a segment's replay: its end, or the state of a thread at some moment.
   struct StateKey {
     SegmentKey segment;
@@ -118,6 +114,17 @@ class MemoryView {
     std::vector<uint8_t> bytes;
   };
   using Knowledge = ThreadPage;
+  // A replacement as a thread has seen it.
+  struct Replaced {
+    MemoryReplacement by;
+    uint64_t first_count = 0;  // the first state in which what comes in is newer
+  };
+  // What a thread's view has of a page that was replaced while it ran: nothing but what it has
+  // learned or written since counts.
+  struct Outdated {
+    Knowledge knowledge;
+    Replaced replaced;
+  };
   // What is asked: of a page, by `thread` at `moment`.
   struct Question {
     int32_t thread = 0;
@@ -137,14 +144,22 @@ class MemoryView {
   // What the threads have of it.
   struct Findings {
     std::vector<Knowledge> known;
+    std::vector<Outdated> outdated;
     std::optional<uint64_t> lost;  // the last moment at which one that knew it no longer did
+  };
+  // The page's bytes are what threads know of it; if none does, those of its origin, but for what
+  // is newer in outdated views.
+  struct Answer {
+    std::vector<Knowledge> known;
+    MemoryOrigin origin;
+    std::vector<Outdated> outdated;
   };
 
   static absl::Status PageNotKnown(uint64_t page);
   // Finds what knows the page: threads, or else its origin. kNotFound: nothing does.
   static bool IsZerosByMap(const Segment& segment, uint64_t page, uint64_t count);
   static bool IsZeros(const SegmentReplay& replay, uint64_t page);
-  absl::StatusOr<std::variant<std::vector<Knowledge>, MemoryOrigin>> Ask(Question* question);
+  absl::StatusOr<Answer> Ask(Question* question);
   absl::StatusOr<std::vector<Knowledge>> AskOwn(const Question& question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
   struct Merged;
@@ -163,12 +178,19 @@ class MemoryView {
   absl::StatusOr<bool> AskPresent(const Question& question, int32_t thread, Findings* findings);
   absl::Status AskEarlier(const Question& question, int32_t thread, uint64_t number,
                           Findings* findings);
+  absl::StatusOr<std::optional<Replaced>> ReplacedSince(const SegmentKey& key, uint64_t moment,
+                                                        uint64_t page);
+  absl::StatusOr<bool> IsOfTurnToCome(const SegmentKey& key, uint64_t moment, uint64_t page);
+  absl::StatusOr<bool> HasOwn(const SegmentReplay& present, int32_t thread, uint64_t moment,
+                              uint64_t address, absl::Span<uint8_t> out);
+  static void Add(Knowledge knowledge, const std::optional<Replaced>& replaced, Findings* findings);
+  absl::Status AddNewer(const Outdated& outdated, const Question& question,
+                        absl::Span<uint8_t> out);
   absl::StatusOr<std::optional<uint64_t>> MayBeOldSince(int32_t thread, uint64_t number,
                                                         uint64_t moment, uint64_t page);
   uint64_t NewestMoment(const Knowledge& knowledge, uint64_t moment) const;
   uint64_t VerifiedMoment(const Knowledge& knowledge, uint64_t moment) const;
   uint64_t EndCountOf(const SegmentKey& key) const;
-  static const Touched* LastOf(const std::vector<Touched>& touched, uint64_t page, uint64_t count);
   bool HasRunSince(int32_t thread, const Question& question) const;
   uint64_t FirstCountOf(const Question& question, int32_t thread) const;
   absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
@@ -177,7 +199,7 @@ class MemoryView {
   bool IsNewest(int32_t thread, uint64_t moment) const;
   absl::StatusOr<bool> IsMapped(const Question& question);
 
-  absl::StatusOr<const std::vector<Touched>*> TouchedPages(const SegmentKey& key);
+  absl::StatusOr<const TouchedPages*> TouchedPagesOf(const SegmentKey& key);
   absl::StatusOr<const Ending*> EndingOf(const StateKey& key, const std::atomic<bool>* interrupt);
 
   const TraceReader* const trace_;
@@ -186,8 +208,8 @@ class MemoryView {
   const uint64_t cache_bytes_;
   const MemoryOrigins origins_;
   const NewestBytes newest_;
-  absl::flat_hash_map<SegmentKey, std::vector<Touched>> touched_;  // ascending pages
-  std::list<Ending> endings_;                                      // most recently used first
+  absl::flat_hash_map<SegmentKey, TouchedPages> touched_;
+  std::list<Ending> endings_;  // most recently used first
   uint64_t ending_bytes_ = 0;
   absl::flat_hash_map<std::pair<SegmentKey, uint64_t>, std::vector<uint8_t>> remembered_;
   std::unique_ptr<SegmentReplay> side_;  // replays earlier segments; made when first needed

@@ -50,6 +50,22 @@ const MapRegion* FindIn(const std::vector<MapRegion>& maps, uint64_t address) {
   return &*std::prev(after);
 }
 
+struct Range {
+  uint64_t start = 0;
+  uint64_t end = 0;
+};
+
+// Empty: there is none.
+Range HeapOf(const RegionList& maps) {
+  Range heap;
+  for (const MapRegion* region : maps) {
+    if (region->name != "[heap]") continue;
+    if (heap.end == 0) heap.start = region->start;
+    heap.end = region->end;
+  }
+  return heap;
+}
+
 bool SameFile(const MapRegion& a, const MapRegion& b, uint64_t page) {
   return a.inode == b.inode && a.device_major == b.device_major &&
          a.device_minor == b.device_minor && a.shared == b.shared &&
@@ -89,13 +105,14 @@ MemoryOrigins::MemoryOrigins(const TraceReader* trace, const ProcessState* proce
 }
 
 void MemoryOrigins::AddCall(uint64_t moment, const ProcessEvent& call) {
+  const Call made = {moment, call.thread};
   const auto start = static_cast<uint64_t>(call.result);
   switch (call.number) {
     case SYS_brk:
-      AddBrk(moment);
+      AddBrk(made);
       return;
     case SYS_madvise:
-      AddMadvise(moment, call);
+      AddMadvise(made, call);
       return;
     default:
       break;
@@ -103,14 +120,19 @@ void MemoryOrigins::AddCall(uint64_t moment, const ProcessEvent& call) {
   if (Failed(call)) return;
   switch (call.number) {
     case SYS_mmap:
-      Add(moment, start, Argument(call, 1), /*fresh=*/true);
+      Add(made, start, Argument(call, 1), Contents::kFresh);
       break;
     case SYS_mremap:
-      AddMremap(moment, call);
+      AddMremap(made, call);
       break;
     case SYS_munmap:
+      Add(made, Argument(call, 0), Argument(call, 1), Contents::kOther);
+      break;
+    case SYS_shmdt:
+      AddShmdt(made, Argument(call, 0));
+      break;
     case SYS_remap_file_pages:
-      Add(moment, Argument(call, 0), Argument(call, 1), /*fresh=*/false);
+      Add(made, Argument(call, 0), Argument(call, 1), Contents::kUnknown);
       break;
     case SYS_io_setup:
     case SYS_io_uring_setup:
@@ -125,59 +147,74 @@ void MemoryOrigins::AddCall(uint64_t moment, const ProcessEvent& call) {
 }
 
 // What the heap has that was not mapped before is fresh; what it lost is gone.
-void MemoryOrigins::AddBrk(uint64_t moment) {
-  if (moment == 0) return;
-  if (process_->maps().IsSameAt(moment - 1, moment)) return;
-  const std::shared_ptr<const RegionList> before = process_->maps().At(moment - 1);
-  const std::shared_ptr<const RegionList> after = process_->maps().At(moment);
-  const auto heap = std::find_if(after->begin(), after->end(),
-                                 [](const MapRegion* region) { return region->name == "[heap]"; });
-  if (heap != after->end()) {
-    const uint64_t end = (*heap)->end;
-    uint64_t start = (*heap)->start;
-    for (const MapRegion* region : *before) {
-      if (region->end <= start || region->start >= end) continue;
-      if (region->start > start) Add(moment, start, region->start - start, /*fresh=*/true);
-      start = region->end;
-    }
-    if (start < end) Add(moment, start, end - start, /*fresh=*/true);
+void MemoryOrigins::AddBrk(const Call& made) {
+  if (made.moment == 0) return;
+  if (process_->maps().IsSameAt(made.moment - 1, made.moment)) return;
+  const std::shared_ptr<const RegionList> before = process_->maps().At(made.moment - 1);
+  const Range heap = HeapOf(*process_->maps().At(made.moment)), heap_before = HeapOf(*before);
+  const uint64_t lost = std::max(heap.end, heap_before.start);
+  if (lost < heap_before.end) Add(made, lost, heap_before.end - lost, Contents::kOther);
+  uint64_t start = heap.start;
+  for (const MapRegion* region : *before) {
+    if (region->end <= start || region->start >= heap.end) continue;
+    if (region->start > start) Add(made, start, region->start - start, Contents::kFresh);
+    start = region->end;
   }
+  if (start < heap.end) Add(made, start, heap.end - start, Contents::kFresh);
 }
 
-void MemoryOrigins::AddMremap(uint64_t moment, const ProcessEvent& call) {
+void MemoryOrigins::AddMremap(const Call& made, const ProcessEvent& call) {
   const uint64_t from = Argument(call, 0), to = static_cast<uint64_t>(call.result);
   const uint64_t old_bytes = PageUp(Argument(call, 1)), new_bytes = PageUp(Argument(call, 2));
   if (from == to) {
-    if (new_bytes > old_bytes) Add(moment, from + old_bytes, new_bytes - old_bytes, true);
-    if (new_bytes < old_bytes) Add(moment, from + new_bytes, old_bytes - new_bytes, false);
+    if (new_bytes > old_bytes) {
+      Add(made, from + old_bytes, new_bytes - old_bytes, Contents::kFresh);
+    }
+    if (new_bytes < old_bytes) {
+      Add(made, from + new_bytes, old_bytes - new_bytes, Contents::kOther);
+    }
     return;
   }
-  Add(moment, from, old_bytes, (Argument(call, 3) & kMremapDontUnmap) != 0);
+  const bool stays = (Argument(call, 3) & kMremapDontUnmap) != 0;
+  Add(made, from, old_bytes, stays ? Contents::kFresh : Contents::kOther);
   if (old_bytes == 0) {
-    Add(moment, to, new_bytes, /*fresh=*/false);  // a second mapping of the same memory
+    Add(made, to, new_bytes, Contents::kOther);  // a second mapping of the same memory
     return;
   }
-  Add(moment, to, std::min(old_bytes, new_bytes), /*fresh=*/false, from);
-  if (new_bytes > old_bytes) Add(moment, to + old_bytes, new_bytes - old_bytes, /*fresh=*/true);
+  Add(made, to, std::min(old_bytes, new_bytes), Contents::kMoved, from);
+  if (new_bytes > old_bytes) {
+    Add(made, to + old_bytes, new_bytes - old_bytes, Contents::kFresh);
+  }
 }
 
-void MemoryOrigins::AddMadvise(uint64_t moment, const ProcessEvent& call) {
+void MemoryOrigins::AddMadvise(const Call& made, const ProcessEvent& call) {
   // With a hole in the range it is done for the rest and fails nevertheless.
   const bool in_part = call.result == -kErrnoNoMemory;
   if (Failed(call) && !in_part) return;
   switch (Argument(call, 2)) {
     case MADV_DONTNEED:
     case kDontNeedLocked:
-      Add(moment, Argument(call, 0), Argument(call, 1), /*fresh=*/!in_part);
+      Add(made, Argument(call, 0), Argument(call, 1),
+          in_part ? Contents::kUnknown : Contents::kFresh);
       break;
     case MADV_FREE:
     case MADV_REMOVE:
     case kGuardInstall:
-      Add(moment, Argument(call, 0), Argument(call, 1), /*fresh=*/false);
+      Add(made, Argument(call, 0), Argument(call, 1), Contents::kUnknown);
       break;
     default:
       break;
   }
+}
+
+// The call does not say how much there was.
+void MemoryOrigins::AddShmdt(const Call& made, uint64_t start) {
+  if (made.moment == 0) return;
+  const MapRegion* const region = process_->maps().Find(made.moment - 1, start);
+  if (region == nullptr || region->start != start) return;
+  const size_t before = changes_.size();
+  Add(made, start, region->end - start, Contents::kOther);
+  if (changes_.size() > before) changes_.back().is_forgotten = false;
 }
 
 void MemoryOrigins::AddFork(uint64_t moment, const ProcessEvent& fork) {
@@ -202,11 +239,11 @@ void MemoryOrigins::AddFork(uint64_t moment, const ProcessEvent& fork) {
   if (shares) others_write_.push_back({.begin = moment});
 }
 
-void MemoryOrigins::Add(uint64_t moment, uint64_t start, uint64_t bytes, bool fresh,
+void MemoryOrigins::Add(const Call& made, uint64_t start, uint64_t bytes, Contents contents,
                         uint64_t source) {
   const uint64_t length = PageUp(bytes);
   if (length == 0 || start % kPageBytes != 0 || start + length < start) return;
-  changes_.push_back({moment, start, start + length, fresh, source});
+  changes_.push_back({made.moment, start, start + length, contents, source, made.thread});
 }
 
 void MemoryOrigins::IndexChanges() {
@@ -239,6 +276,15 @@ const MemoryOrigins::Change* MemoryOrigins::LastChange(uint64_t moment, uint64_t
     newest = std::max(newest, last_of(it->second));
   }
   return newest < 0 ? nullptr : &changes_[static_cast<size_t>(newest)];
+}
+
+std::optional<MemoryReplacement> MemoryOrigins::LastReplacement(uint64_t moment, uint64_t after,
+                                                                uint64_t page) const {
+  const Change* const change = LastChange(moment, after, page);
+  // One that may have left what was there hides those before it.
+  if (change == nullptr || change->contents == Contents::kUnknown) return std::nullopt;
+  return MemoryReplacement{
+      .moment = change->moment, .thread = change->thread, .is_forgotten = change->is_forgotten};
 }
 
 bool MemoryOrigins::FileIsUnchanged(int32_t module) const {
@@ -316,12 +362,14 @@ MemoryOrigin MemoryOrigins::OfMapping(uint64_t moment, uint64_t page,
   const Snapshot* snapshot = process_->SnapshotAt(moment);
   const uint64_t kept = snapshot == nullptr ? 0 : snapshot->moment;
   if (const Change* change = LastChange(moment, std::max(kept, gap), page)) {
-    if (change->source != 0) {
+    if (change->contents == Contents::kMoved) {
       return {.kind = MemoryOrigin::Kind::kMoved,
               .moment = change->moment,
               .source = change->source + (page - change->start)};
     }
-    if (!change->fresh) return {.kind = MemoryOrigin::Kind::kUnknown, .moment = change->moment};
+    if (change->contents != Contents::kFresh) {
+      return {.kind = MemoryOrigin::Kind::kUnknown, .moment = change->moment};
+    }
     const bool anonymous = IsAnonymous(region);
     if (!anonymous && region.module < 0) return {.moment = change->moment};
     return {.kind = anonymous ? MemoryOrigin::Kind::kZeros : MemoryOrigin::Kind::kFile,

@@ -23,6 +23,7 @@
 #define HINDSIGHT_KEYFRAMES_STATE_MEMORY_ORIGIN_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -50,6 +51,14 @@ struct MemoryOrigin {
   bool else_zeros = false;  // the keyframe holds the page, or it is zeros
 };
 
+// A system call that put other memory where a page is, or took it away.
+struct MemoryReplacement {
+  uint64_t moment = 0;  // that it led to
+  int32_t thread = 0;   // that made it
+  // That thread's view no longer has what it had there. Others' may have it for a while.
+  bool is_forgotten = false;
+};
+
 class MemoryOrigins {
  public:
   MemoryOrigins(const TraceReader* trace, const ProcessState* process);
@@ -58,15 +67,31 @@ class MemoryOrigins {
 
   // Of the page at `page`, for one who asks at `moment`.
   MemoryOrigin Of(uint64_t moment, uint64_t page) const;
+  // The newest replacement of the page that led to a moment in (after, moment].
+  std::optional<MemoryReplacement> LastReplacement(uint64_t moment, uint64_t after,
+                                                   uint64_t page) const;
 
  private:
-  // A system call that gave a range of pages new contents, or took them away.
+  // A system call that has succeeded.
+  struct Call {
+    uint64_t moment = 0;  // that it led to
+    int32_t thread = 0;
+  };
+  // What a call made of a range of pages.
+  enum class Contents : uint8_t {
+    kFresh,    // mapped afresh
+    kMoved,    // moved there
+    kOther,    // something else, or nothing
+    kUnknown,  // maybe what it was
+  };
   struct Change {
     uint64_t moment = 0;
     uint64_t start = 0;
     uint64_t end = 0;
-    bool fresh = false;   // mapped afresh; else unknown, or
-    uint64_t source = 0;  // moved from there, if that is not 0
+    Contents contents = Contents::kUnknown;
+    uint64_t source = 0;  // where it was before, if it was moved
+    int32_t thread = 0;
+    bool is_forgotten = true;
   };
   // Others write at any time from here on, up to the next exec.
   struct Interval {
@@ -75,11 +100,13 @@ class MemoryOrigins {
   };
 
   void AddCall(uint64_t moment, const ProcessEvent& call);
-  void AddBrk(uint64_t moment);
-  void AddMremap(uint64_t moment, const ProcessEvent& call);
-  void AddMadvise(uint64_t moment, const ProcessEvent& call);
+  void AddBrk(const Call& made);
+  void AddMremap(const Call& made, const ProcessEvent& call);
+  void AddMadvise(const Call& made, const ProcessEvent& call);
+  void AddShmdt(const Call& made, uint64_t start);
   void AddFork(uint64_t moment, const ProcessEvent& fork);
-  void Add(uint64_t moment, uint64_t start, uint64_t bytes, bool fresh, uint64_t source = 0);
+  void Add(const Call& made, uint64_t start, uint64_t bytes, Contents contents,
+           uint64_t source = 0);
   void IndexChanges();
 
   const Change* LastChange(uint64_t moment, uint64_t after, uint64_t page) const;

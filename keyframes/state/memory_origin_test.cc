@@ -99,6 +99,10 @@ class OriginTrace {
     if (reader_ == nullptr) Finish();
     return origins_->Of(moment, page);
   }
+  std::optional<MemoryReplacement> LastReplacement(uint64_t moment, uint64_t after, uint64_t page) {
+    if (reader_ == nullptr) Finish();
+    return origins_->LastReplacement(moment, after, page);
+  }
   void Abandon() { manifest_.state = TraceState::kRecording; }
 
  private:
@@ -166,6 +170,58 @@ TEST(MemoryOriginTest, MappedAgainAtTheSamePlaceIsFreshAgain) {
   EXPECT_EQ(trace.Of(20, 0x400000).kind, Kind::kZeros);
   EXPECT_EQ(trace.Of(40, 0x400000).moment, 20);
   EXPECT_EQ(trace.Of(40, 0x401000).moment, 30);
+}
+
+TEST(MemoryOriginTest, CallsReplaceMemory) {
+  std::vector<MapRegion> without = FirstMap(), shrunk = FirstMap();
+  without.erase(without.begin());
+  shrunk[1].end -= kPageBytes;
+  OriginTrace trace;
+  trace.Keyframe(0)
+      .Call(10, SYS_munmap, {0x400000, 4 * kPageBytes}, 0)
+      .Map(10, without)
+      .Call(20, SYS_mmap, {0x400000, 4 * kPageBytes}, 0x400000)
+      .Map(20, FirstMap())
+      .Call(30, SYS_madvise, {0x401000, kPageBytes, MADV_DONTNEED}, 0)
+      .Call(40, SYS_mremap, {0x402000, kPageBytes, kPageBytes, 3, kFree}, kFree)
+      .Call(50, SYS_munmap, {0x400000, 4 * kPageBytes}, -22)
+      .Call(60, SYS_brk, {shrunk[1].end}, shrunk[1].end)
+      .Map(60, shrunk)
+      // It may be what it was.
+      .Call(70, SYS_madvise, {0x401000, kPageBytes, MADV_FREE}, 0);
+  const auto last = [&](uint64_t moment, uint64_t page, uint64_t after = 0) {
+    const auto replacement = trace.LastReplacement(moment, after, page);
+    if (replacement.has_value()) {
+      EXPECT_EQ(replacement->thread, kThread);
+      EXPECT_TRUE(replacement->is_forgotten);
+    }
+    return replacement.has_value() ? replacement->moment : 0;
+  };
+  EXPECT_EQ(last(9, 0x400000), 0);
+  EXPECT_EQ(last(10, 0x400000), 10);
+  EXPECT_EQ(last(15, 0x403000, 9), 10);
+  EXPECT_EQ(last(15, 0x403000, 10), 0);
+  EXPECT_EQ(last(80, 0x400000), 20);
+  EXPECT_EQ(last(69, 0x401000), 30);
+  EXPECT_EQ(last(70, 0x401000), 0);
+  EXPECT_EQ(last(80, 0x402000), 40);
+  EXPECT_EQ(last(80, kFree), 40);
+  EXPECT_EQ(last(80, kHeap + 3 * kPageBytes), 60);
+  EXPECT_EQ(last(80, kHeap), 0);
+}
+
+// The call does not say how much there was, and even its thread's view may have it still.
+TEST(MemoryOriginTest, DetachedMemoryIsReplacedAsFarAsTheMapHadIt) {
+  OriginTrace trace;
+  trace.Keyframe(0)
+      .Mapped(5, Anonymous(kFree, 3))
+      .Call(10, SYS_shmdt, {kFree}, 0)
+      .Map(10, FirstMap());
+  const auto replacement = trace.LastReplacement(20, 0, kFree + 2 * kPageBytes);
+  ASSERT_TRUE(replacement.has_value());
+  EXPECT_EQ(replacement->moment, 10);
+  EXPECT_FALSE(replacement->is_forgotten);
+  EXPECT_FALSE(trace.LastReplacement(20, 0, kFree + 3 * kPageBytes).has_value());
 }
 
 TEST(MemoryOriginTest, WhatTheHeapGainsIsFresh) {

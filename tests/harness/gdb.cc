@@ -93,13 +93,15 @@ GdbResult RunGdb(const std::string& trace, const std::string& script,
   return result;
 }
 
-GdbResult RunGdbOnProgram(const std::string& program, const std::string& script) {
+GdbResult RunGdbOnProgram(const std::vector<std::string>& argv, const std::string& script) {
   TempDir directory;
   WriteFile(directory.File("script"), script + kEpilogue);
-  std::vector<std::string> argv = LikeTheRecorded({"gdb"});
-  for (const std::string& argument : GdbArguments()) argv.push_back(argument);
-  argv.insert(argv.end(), {"-ex", "starti >/dev/null", "-x", directory.File("script"), program});
-  GdbResult result = ToGdbResult(RunProcess(argv, GdbChildOptions()));
+  std::vector<std::string> gdb = LikeTheRecorded({"gdb"});
+  for (const std::string& argument : GdbArguments()) gdb.push_back(argument);
+  const std::string arguments = absl::StrJoin(argv.begin() + 1, argv.end(), " ");
+  gdb.insert(gdb.end(), {"-ex", absl::StrCat("starti ", arguments, " >/dev/null"), "-x",
+                         directory.File("script"), argv.front()});
+  GdbResult result = ToGdbResult(RunProcess(gdb, GdbChildOptions()));
   ExpectComplete(result);
   return result;
 }

@@ -37,9 +37,10 @@ GdbResult RunGdb(const std::string& trace, const std::string& script,
 GdbResult TryGdb(const std::string& trace, const std::string& script,
                  const std::vector<std::string>& flags = {});
 
-// Runs gdb commands on a live `program`, stopped before its first instruction, as gdb starts it
-// itself: what a recording is compared with.
-GdbResult RunGdbOnProgram(const std::string& program, const std::string& script);
+// Runs gdb commands on a live program, stopped before its first instruction, as gdb starts it
+// itself: what a recording is compared with. `argv`: the program, and its arguments as a shell
+// reads them.
+GdbResult RunGdbOnProgram(const std::vector<std::string>& argv, const std::string& script);
 
 // gdb as everybody starts it on a core file of `program`, with these commands.
 GdbResult RunGdbOnCore(const std::string& program, const std::string& core,
