@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
@@ -443,6 +446,35 @@ end
   EXPECT_EQ(gdb.Answer("ordered"), "True") << gdb.text;
   EXPECT_EQ(gdb.Answer("wrong"), "0") << gdb.text;
   EXPECT_EQ(gdb.Answer("threads"), "True") << gdb.text;
+}
+
+// A thread that has seen the turn pass to it knows what was stored before that: no system call and
+// no locked instruction has to be between.
+TEST(GdbThreadsTest, WhatIsHandedOverByAPlainStoreIsShownAtOnce) {
+  const Recorded recorded({Program("spinning_turns")});
+  ExpectExact(recorded.trace());
+  const GdbResult gdb = RunGdb(recorded.trace(), R"(
+break stopped
+python
+def look(tag, command):
+    while run(command).startswith("breakpoint"):
+        say(tag, value("number") + ": " + " ".join(value("cells[%d].turn" % i) for i in range(8)))
+look("forward", "continue")
+look("backward", "reverse-continue")
+end
+)");
+  std::vector<std::string> expected;
+  std::vector<int> cells(8, 0);
+  for (int turn = 1; turn <= 100; ++turn) {
+    for (int i = 0; i < 8; ++i) {
+      if ((turn * 7 + i * 3) % 5 < 2) cells[i] = turn;
+    }
+    expected.push_back(absl::StrCat(turn, ": ", absl::StrJoin(cells, " ")));
+  }
+  std::vector<std::string> backward = gdb.Answers("backward");
+  std::reverse(backward.begin(), backward.end());
+  EXPECT_EQ(gdb.Answers("forward"), expected);
+  EXPECT_EQ(backward, expected);
 }
 
 }  // namespace

@@ -14,10 +14,6 @@ constexpr size_t kMaxRemembered = 4096;
 // Pages kept of those found for one moment.
 constexpr size_t kMaxFound = 1024;
 
-bool Raised(const std::atomic<bool>* interrupt) {
-  return interrupt != nullptr && interrupt->load(std::memory_order_relaxed);
-}
-
 }  // namespace
 
 absl::StatusOr<size_t> MemoryView::Read(int32_t thread, uint64_t moment, uint64_t address,
@@ -170,12 +166,13 @@ absl::StatusOr<MemoryView::Answer> MemoryView::Ask(Question* question) {
                          findings.known.end());
     if (findings.known.empty()) return PageNotKnown(page);
   }
-  if (!findings.known.empty()) {
-    return Answer{.known = std::move(findings.known), .origin = origin, .outdated = {}};
+  if (findings.known.empty()) {
+    ASSIGN_OR_RETURN(const bool mapped, IsMapped(*question));
+    if (!mapped) return PageNotKnown(page);
   }
-  ASSIGN_OR_RETURN(const bool mapped, IsMapped(*question));
-  if (!mapped) return PageNotKnown(page);
-  return Answer{.known = {}, .origin = origin, .outdated = std::move(findings.outdated)};
+  return Answer{.known = std::move(findings.known),
+                .origin = origin,
+                .outdated = std::move(findings.outdated)};
 }
 
 // Where threads are missing nobody else's knowledge is the newest: any of those may have written
@@ -198,25 +195,31 @@ absl::StatusOr<std::vector<MemoryView::Knowledge>> MemoryView::AskOwn(const Ques
 
 absl::Status MemoryView::Find(const Question& asked, absl::Span<uint8_t> out) {
   Question question = asked;
-  ASSIGN_OR_RETURN(const Answer answer, Ask(&question));
-  if (!answer.known.empty()) {
-    if (question.moves > 0 && question.searching) {
-      return TakeAgreed(answer.known, question.page, out);
+  ASSIGN_OR_RETURN(Answer answer, Ask(&question));
+  std::vector<Knowledge>& known = answer.known;
+  if (known.empty()) {
+    RETURN_IF_ERROR(ReadOrigin(answer.origin, question, out));
+    for (const Outdated& outdated : answer.outdated) {
+      ASSIGN_OR_RETURN(const Knowledge newer, WithoutOld(outdated, question, out));
+      std::copy(newer.bytes.begin(), newer.bytes.end(), out.begin());
     }
-    return newest_.Merge(answer.known,
-                         {.moment = question.moment,
-                          .page = question.page,
-                          .at_once = RunsThreadsAtOnce(trace_->manifest()),
-                          .running = question.is_own ? question.thread : 0,
-                          .wanted = question.wanted,
-                          .interrupt = question.interrupt},
-                         out);
+    return absl::OkStatus();
   }
-  RETURN_IF_ERROR(ReadOrigin(answer.origin, question, out));
+  bool is_own = question.is_own;
   for (const Outdated& outdated : answer.outdated) {
-    RETURN_IF_ERROR(AddNewer(outdated, question, out));
+    ASSIGN_OR_RETURN(Knowledge newer, WithoutOld(outdated, question, known.front().bytes));
+    is_own |= newer.thread == question.thread && IsNewest(question.thread, question.moment);
+    known.push_back(std::move(newer));
   }
-  return absl::OkStatus();
+  if (question.moves > 0 && question.searching) return TakeAgreed(known, question.page, out);
+  return newest_.Merge(known,
+                       {.moment = question.moment,
+                        .page = question.page,
+                        .at_once = RunsThreadsAtOnce(trace_->manifest()),
+                        .running = is_own ? question.thread : 0,
+                        .wanted = question.wanted,
+                        .interrupt = question.interrupt},
+                       out);
 }
 
 // A stack's region in the map reaches down as far as the stack may grow. It has grown to a page if
@@ -271,128 +274,6 @@ uint64_t MemoryView::FirstCountOf(const Question& question, int32_t thread) cons
   return process_->schedule().CountAt(thread, question.origin);
 }
 
-absl::StatusOr<MemoryView::Findings> MemoryView::AskThreads(const Question& question) {
-  Findings findings;
-  const uint64_t keyframe = KeyframeMoment(question.moment);
-  for (int32_t other : process_->threads().all()) {
-    if (process_->threads().StartOf(other) > question.moment) continue;
-    if (Raised(question.interrupt)) return absl::CancelledError("interrupted");
-    if (HasEnded(other, keyframe) || !HasRunSince(other, question)) continue;
-    uint64_t newest = question.number;
-    bool asked = false;
-    if (other != question.thread || question.ask_own) {
-      newest =
-          process_->thread(other).SegmentAt(process_->schedule().CountAt(other, question.moment));
-      ASSIGN_OR_RETURN(asked, AskPresent(question, other, &findings));
-    }
-    if (!asked) RETURN_IF_ERROR(AskEarlier(question, other, newest, &findings));
-  }
-  return findings;
-}
-
-// What `thread` has of the page in its present segment. False if it has not touched it
-// there.
-absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t thread,
-                                            Findings* findings) {
-  const uint64_t page = question.page;
-  const uint64_t count = process_->schedule().CountAt(thread, question.moment);
-  const uint64_t number = process_->thread(thread).SegmentAt(count);
-  const SegmentKey key = {thread, number};
-  ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf(key));
-  const TouchedPage* last = touched->LastOf(page, count);
-  if (last == nullptr) return false;
-  if (!last->left) {
-    Knowledge knowledge{.thread = thread, .ended = std::nullopt, .latest = 0, .bytes = {}};
-    bool before_turn = false;
-    ASSIGN_OR_RETURN(const bool held, ReadPresent(question, thread, &knowledge, &before_turn));
-    if (held) {
-      // One that waits since before has not seen what has become of the page.
-      if (question.origin > question.floor &&
-          VerifiedMoment(knowledge, question.moment) < question.origin) {
-        return true;
-      }
-      ASSIGN_OR_RETURN(const bool later, IsOfTurnToCome(key, question.moment, page));
-      if (before_turn && later) {
-        const uint64_t stopped = process_->schedule().MomentTo(thread, count);
-        findings->lost = std::max(findings->lost.value_or(0), stopped);
-        return true;
-      }
-      knowledge.latest = NewestMoment(knowledge, question.moment);
-      ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, page));
-      Add(std::move(knowledge), replaced, findings);
-      return true;
-    }
-    // Imports of the turn to come are not seen yet.
-    if (before_turn && last->count == count) return false;
-  }
-  if (last->count > FirstCountOf(question, thread)) {
-    const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
-    findings->lost = std::max(findings->lost.value_or(0), std::min(moment, question.moment));
-  }
-  return true;
-}
-
-// What is in the view of `thread` at the moment asked about; false if the page is not. In the past
-// that is looked up aside: the threads' own replays may be in the middle of a search.
-absl::StatusOr<bool> MemoryView::ReadPresent(const Question& question, int32_t thread,
-                                             Knowledge* knowledge, bool* before_turn) {
-  if (question.moves == 0) {
-    ASSIGN_OR_RETURN(const SegmentReplay* replay,
-                     views_->ReplayAt(thread, question.moment, question.interrupt));
-    *before_turn = replay->before_turn();
-    return replay->ReadHeld(question.page, absl::MakeSpan(knowledge->bytes));
-  }
-  const Schedule& schedule = process_->schedule();
-  const uint64_t count = schedule.CountAt(thread, question.moment);
-  const size_t turn = schedule.NextSliceOf(thread, question.moment);
-  *before_turn = turn < schedule.slices().size() && schedule.slices()[turn].count == count;
-  const StateKey key = {.segment = {thread, process_->thread(thread).SegmentAt(count)},
-                        .count = count,
-                        .before_turn = *before_turn};
-  ASSIGN_OR_RETURN(const Ending* state, EndingOf(key, question.interrupt));
-  const auto it = state->offset.find(question.page);
-  if (it == state->offset.end()) return false;
-  std::memcpy(knowledge->bytes.data(), state->bytes.data() + it->second, kPageBytes);
-  return true;
-}
-
-// What `thread` had of the page at the end of the newest segment before `number` that touched it.
-absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, uint64_t number,
-                                    Findings* findings) {
-  const uint64_t oldest =
-      process_->thread(thread).SegmentAt(process_->schedule().CountAt(thread, question.floor));
-  const uint64_t first_count = FirstCountOf(question, thread);
-  while (number > oldest) {
-    --number;
-    const SegmentKey key = {thread, number};
-    if (EndCountOf(key) <= first_count) return absl::OkStatus();
-    Knowledge knowledge{.thread = thread, .ended = number, .latest = 0, .bytes = {}};
-    knowledge.latest = NewestMoment(knowledge, question.moment);
-    ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, question.page));
-    if (auto it = remembered_.find({key, question.page}); it != remembered_.end()) {
-      std::copy(it->second.begin(), it->second.end(), knowledge.bytes.begin());
-      Add(std::move(knowledge), replaced, findings);
-      return absl::OkStatus();
-    }
-    ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf(key));
-    const TouchedPage* last = touched->LastOf(question.page, ~uint64_t{0});
-    if (last == nullptr) continue;
-    if (last->left) {
-      if (last->count <= first_count) return absl::OkStatus();
-      const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
-      findings->lost = std::max(findings->lost.value_or(0), moment);
-      return absl::OkStatus();
-    }
-    ASSIGN_OR_RETURN(const Ending* ending, EndingOf({.segment = key}, question.interrupt));
-    auto it = ending->offset.find(question.page);
-    if (it == ending->offset.end()) continue;  // its import lies after the segment's last state
-    std::memcpy(knowledge.bytes.data(), ending->bytes.data() + it->second, kPageBytes);
-    Add(std::move(knowledge), replaced, findings);
-    return absl::OkStatus();
-  }
-  return absl::OkStatus();
-}
-
 // The state in which the next segment begins; of the last one, no state is later.
 uint64_t MemoryView::EndCountOf(const SegmentKey& key) const {
   const std::vector<SegmentInfo>& segments = trace_->segments(key.first);
@@ -411,9 +292,7 @@ uint64_t MemoryView::NewestMoment(const Knowledge& knowledge, uint64_t moment) c
     return end == ~uint64_t{0} ? moment : std::min(moment, schedule.MomentFrom(thread, end));
   }
   const uint64_t count = schedule.CountAt(thread, moment);
-  const size_t turn = schedule.NextSliceOf(thread, moment);
-  const bool waits = turn < schedule.slices().size() && schedule.slices()[turn].count == count;
-  return waits ? std::min(moment, schedule.MomentTo(thread, count)) : moment;
+  return WaitsAt(thread, moment) ? std::min(moment, schedule.MomentTo(thread, count)) : moment;
 }
 
 // Up to which moment this is true as far as the thread knows.

@@ -147,7 +147,7 @@ class MemoryView {
     std::vector<Outdated> outdated;
     std::optional<uint64_t> lost;  // the last moment at which one that knew it no longer did
   };
-  // The page's bytes are what threads know of it; if none does, those of its origin, but for what
+  // The page's bytes are what threads know of it; if none does, those of its origin; but for what
   // is newer in outdated views.
   struct Answer {
     std::vector<Knowledge> known;
@@ -163,6 +163,7 @@ class MemoryView {
   absl::StatusOr<std::vector<Knowledge>> AskOwn(const Question& question);
   absl::Status Find(const Question& question, absl::Span<uint8_t> out);
   struct Merged;
+  absl::StatusOr<bool> HasSeenOthers(const SegmentKey& key, uint64_t from, uint64_t to);
   absl::StatusOr<Merged> Merge(const Question& question, const Page& own);
   absl::Status ReadMerged(const Question& question, const Page& own, uint64_t offset,
                           absl::Span<uint8_t> out);
@@ -184,8 +185,8 @@ class MemoryView {
   absl::StatusOr<bool> HasOwn(const SegmentReplay& present, int32_t thread, uint64_t moment,
                               uint64_t address, absl::Span<uint8_t> out);
   static void Add(Knowledge knowledge, const std::optional<Replaced>& replaced, Findings* findings);
-  absl::Status AddNewer(const Outdated& outdated, const Question& question,
-                        absl::Span<uint8_t> out);
+  absl::StatusOr<Knowledge> WithoutOld(const Outdated& outdated, const Question& question,
+                                       absl::Span<const uint8_t> others);
   absl::StatusOr<std::optional<uint64_t>> MayBeOldSince(int32_t thread, uint64_t number,
                                                         uint64_t moment, uint64_t page);
   uint64_t NewestMoment(const Knowledge& knowledge, uint64_t moment) const;
@@ -196,6 +197,7 @@ class MemoryView {
   absl::Status ReadModule(uint64_t moment, uint64_t page, absl::Span<uint8_t> out);
   uint64_t KeyframeMoment(uint64_t moment) const;
   bool HasEnded(int32_t thread, uint64_t moment) const;
+  bool WaitsAt(int32_t thread, uint64_t moment) const;
   bool IsNewest(int32_t thread, uint64_t moment) const;
   absl::StatusOr<bool> IsMapped(const Question& question);
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/status_macros.h"
@@ -99,25 +100,29 @@ void MemoryView::Add(Knowledge knowledge, const std::optional<Replaced>& replace
   }
 }
 
-// What the thread has learned or written since the page was replaced goes into `out`, the page.
-absl::Status MemoryView::AddNewer(const Outdated& outdated, const Question& question,
-                                  absl::Span<uint8_t> out) {
-  const Knowledge& knowledge = outdated.knowledge;
+// What the thread has of the page, but for what it has neither learned nor written since the page
+// was replaced: that is as in `others`.
+absl::StatusOr<MemoryView::Knowledge> MemoryView::WithoutOld(const Outdated& outdated,
+                                                             const Question& question,
+                                                             absl::Span<const uint8_t> others) {
+  Knowledge newer = outdated.knowledge;
   PageBits differ;
-  for (size_t i = 0; i < out.size(); ++i) differ[i] = knowledge.bytes[i] != out[i];
-  if (question.wanted != nullptr) differ &= *question.wanted;
-  if (differ.none()) return absl::OkStatus();
+  for (size_t i = 0; i < others.size(); ++i) differ[i] = newer.bytes[i] != others[i];
+  if (differ.none()) return newer;
   if (question.moves > 0 && question.searching) return PageNotKnown(question.page);
   const Replaced& replaced = outdated.replaced;
-  ASSIGN_OR_RETURN(
-      const std::vector<Learned> learned,
-      views_->LastKnown(knowledge.thread, knowledge.ended, question.moment, question.page, differ,
-                        replaced.by.moment, question.interrupt));
-  for (size_t i = 0; i < out.size(); ++i) {
-    const uint64_t first = replaced.first_count + (learned[i].imported ? 0 : 1);
-    if (differ[i] && learned[i].count >= first) out[i] = knowledge.bytes[i];
+  const PageBits asked = question.wanted == nullptr ? differ : differ & *question.wanted;
+  std::vector<Learned> learned(kPageBytes);
+  if (asked.any()) {
+    ASSIGN_OR_RETURN(
+        learned, views_->LastKnown(newer.thread, newer.ended, question.moment, question.page, asked,
+                                   replaced.by.moment, question.interrupt));
   }
-  return absl::OkStatus();
+  for (size_t i = 0; i < others.size(); ++i) {
+    const uint64_t first = replaced.first_count + (learned[i].imported ? 0 : 1);
+    if (differ[i] && (!asked[i] || learned[i].count < first)) newer.bytes[i] = others[i];
+  }
+  return newer;
 }
 
 // Where threads ran at the same time, one that runs may not have looked at what others have written
@@ -180,8 +185,23 @@ absl::StatusOr<size_t> MemoryView::ReadFew(int32_t thread, uint64_t moment, uint
   return out.size();
 }
 
-// What others have written is the same as long as the thread's slice lasts. What the thread itself
-// has written or imported since that was looked up is newer.
+// Whether the thread has imported what others had, in states (from, to]: it may know by now how far
+// they had come (seen_stores.h).
+absl::StatusOr<bool> MemoryView::HasSeenOthers(const SegmentKey& key, uint64_t from, uint64_t to) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
+                   trace_->LoadSegment(key.first, key.second));
+  const std::vector<Record>& records = segment->records();
+  auto it = std::partition_point(records.begin(), records.end(),
+                                 [&](const Record& record) { return record.count <= from; });
+  for (; it != records.end() && it->count <= to; ++it) {
+    const auto* import = std::get_if<PageImport>(&it->body);
+    if (import != nullptr && import->known_mask != 0) return true;
+  }
+  return false;
+}
+
+// What others have written is the same as long as the thread's slice lasts, and it sees no more of
+// them. What the thread itself has written or imported since that was looked up is newer.
 absl::Status MemoryView::ReadMerged(const Question& question, const Page& own, uint64_t offset,
                                     absl::Span<uint8_t> out) {
   const Schedule& schedule = process_->schedule();
@@ -189,7 +209,13 @@ absl::Status MemoryView::ReadMerged(const Question& question, const Page& own, u
   if (merged_at_ != slice || merged_.size() > kMaxMerged) merged_.clear();
   merged_at_ = slice;
   std::unique_ptr<Merged>& merged = merged_[question.page];
-  if (merged == nullptr || question.moment < merged->moment) {
+  bool is_old = merged == nullptr || question.moment < merged->moment;
+  if (!is_old && question.moment > merged->moment) {
+    ASSIGN_OR_RETURN(is_old, HasSeenOthers({question.thread, question.number},
+                                           schedule.CountAt(question.thread, merged->moment),
+                                           schedule.CountAt(question.thread, question.moment)));
+  }
+  if (is_old) {
     merged = nullptr;
     ASSIGN_OR_RETURN(Merged found, Merge(question, own));
     merged = std::make_unique<Merged>(found);

@@ -58,6 +58,13 @@ class MemoryViewTest : public testing::Test, private ThreadViews {
                                                  const std::atomic<bool>*) override {
     return absl::InternalError("only one thread knows anything here");
   }
+  absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t, uint64_t) override {
+    return absl::NotFoundError("nobody has seen anything");
+  }
+  absl::Status FindStores(int32_t, uint64_t, uint64_t, absl::Span<StoredLine>,
+                          const std::atomic<bool>*) override {
+    return absl::InternalError("nothing is replayed");
+  }
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
     return absl::NotFoundError("born with nothing");
   }

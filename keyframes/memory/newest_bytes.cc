@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
+#include "keyframes/memory/learned_slices.h"
+#include "keyframes/memory/seen_stores.h"
 
 namespace hindsight {
 namespace {
@@ -38,62 +39,53 @@ std::vector<const ThreadPage*> InOrder(absl::Span<const ThreadPage> known, int32
 // Which of two is newer.
 class NewestBytes::Order {
  public:
-  Order(const ProcessState* process, const Question& question)
-      : process_(*process), question_(question) {}
+  Order(const ProcessState* process, ThreadViews* views, const Question& question)
+      : process_(*process),
+        views_(views),
+        question_(question),
+        slices_(process),
+        seen_(process, views, question.moment, question.interrupt) {}
 
-  bool IsNewer(const Known& known, const Known& than) {
+  // Which byte of the page it is, is for looking up more of it.
+  absl::StatusOr<bool> IsNewer(KnownByte known, const KnownByte& than, size_t byte) {
     const bool later = known.learned.moment > than.learned.moment;
     if (!question_.at_once) return later;
-    const bool is_write = !known.learned.imported, than_write = !than.learned.imported;
-    const bool is_own = than.thread == question_.running;
-    if (is_own && WasOver(known) >= process_.schedule().SliceAt(question_.moment)) return false;
-    if (than_write && (is_own || !is_write)) return Began(known) > WasOver(than);
-    if (is_write && !than_write) return WasOver(known) >= Began(than);
+    const bool than_write = !than.learned.imported, is_own = than.thread == question_.running;
+    size_t over = slices_.WasOver(known);
+    if (is_own && over >= process_.schedule().SliceAt(question_.moment)) {
+      if (known.learned.imported) RETURN_IF_ERROR(LookBeforeSegment(byte, &known));
+      if (known.learned.imported) return false;
+      ASSIGN_OR_RETURN(over, seen_.SliceOf(known, &slices_));
+      if (over == process_.schedule().slices().size()) return false;
+    }
+    const bool is_write = !known.learned.imported;
+    if (than_write && (is_own || !is_write)) return slices_.Began(known) > slices_.WasOver(than);
+    if (is_write && !than_write) return over >= slices_.Began(than);
     return later;
   }
 
  private:
-  const std::vector<Slice>& slices() const { return process_.schedule().slices(); }
-
-  // Index of the slice that it lies in.
-  size_t Began(const Known& known) const {
-    const Learned& learned = known.learned;
-    if (learned.imported) return process_.schedule().FirstTurnIn(known.thread, learned.count);
-    const std::vector<uint32_t>& indices = process_.schedule().slices_of(known.thread);
-    const auto after = std::partition_point(indices.begin(), indices.end(), [&](uint32_t index) {
-      return slices()[index].count < learned.count;
-    });
-    return after == indices.begin() ? indices.front() : *std::prev(after);
-  }
-  // Index of the slice by whose numbers it was over: its own, if it is an event itself (a locked
-  // instruction), one of the thread follows there, or what the thread saw begins it; else the
-  // thread's next one.
-  size_t WasOver(const Known& known) {
-    const size_t slice = Began(known);
-    if (known.learned.imported) return slice;
-    const Ending& ending = EndingOf(known.thread, slice);
-    return ending.last_event >= known.learned.count ? slice : ending.next;
-  }
-
-  struct Ending {
-    uint64_t last_event = 0;  // the state that the last event in the slice led to
-    size_t next = 0;          // the thread's next slice, or slices().size()
-  };
-  const Ending& EndingOf(int32_t thread, size_t slice) {
-    const auto [it, is_new] = endings_.try_emplace(slice);
-    if (!is_new) return it->second;
-    const std::vector<uint32_t>& indices = process_.schedule().slices_of(thread);
-    const auto next = std::upper_bound(indices.begin(), indices.end(), slice);
-    it->second.next = next == indices.end() ? slices().size() : *next;
-    const uint64_t limit = next == indices.end() ? ~uint64_t{0} : slices()[*next].sequence;
-    const uint64_t end = slices()[slice].count + slices()[slice].length;
-    it->second.last_event = end - process_.thread(thread).PositionAt(end, limit).steps;
-    return it->second;
+  // A segment begins with what its thread had: that was written before, rather than imported.
+  absl::Status LookBeforeSegment(size_t byte, KnownByte* known) {
+    const auto segment = views_->SegmentAt(known->thread, question_.moment);
+    if (absl::IsNotFound(segment.status())) return absl::OkStatus();
+    RETURN_IF_ERROR(segment.status());
+    const SegmentInfo& info = (*segment)->info();
+    if (info.number == 0 || known->learned.count != info.first_count) return absl::OkStatus();
+    PageBits bit;
+    bit.set(byte);
+    ASSIGN_OR_RETURN(const std::vector<Learned> before,
+                     views_->LastKnown(known->thread, info.number - 1, question_.moment,
+                                       question_.page, bit, /*since=*/0, question_.interrupt));
+    if (!before[byte].imported) known->learned = before[byte];
+    return absl::OkStatus();
   }
 
   const ProcessState& process_;
+  ThreadViews* const views_;
   const Question& question_;
-  absl::flat_hash_map<size_t, Ending> endings_;
+  LearnedSlices slices_;
+  SeenStores seen_;
 };
 
 absl::Status NewestBytes::Merge(absl::Span<const ThreadPage> known, const Question& question,
@@ -102,8 +94,8 @@ absl::Status NewestBytes::Merge(absl::Span<const ThreadPage> known, const Questi
   PageBits differ = BytesThatDiffer(known);
   if (question.wanted != nullptr) differ &= *question.wanted;
   if (differ.none()) return absl::OkStatus();
-  std::vector<Known> newest(kPageBytes);
-  Order order(process_, question);
+  std::vector<KnownByte> newest(kPageBytes);
+  Order order(process_, views_, question);
   for (const ThreadPage* candidate : InOrder(known, question.running)) {
     PageBits open;
     uint64_t since = question.moment;
@@ -122,8 +114,11 @@ absl::Status NewestBytes::Merge(absl::Span<const ThreadPage> known, const Questi
                                        question.page, open, since, question.interrupt));
     for (size_t i = 0; i < newest.size(); ++i) {
       if (!open[i]) continue;
-      const Known found = {candidate->thread, learned[i]};
-      if (newest[i].thread != 0 && !order.IsNewer(found, newest[i])) continue;
+      const KnownByte found = {candidate->thread, learned[i]};
+      if (newest[i].thread != 0) {
+        ASSIGN_OR_RETURN(const bool is_newer, order.IsNewer(found, newest[i], i));
+        if (!is_newer) continue;
+      }
       newest[i] = found;
       out[i] = candidate->bytes[i];
     }

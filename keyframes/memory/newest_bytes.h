@@ -7,7 +7,8 @@
 //   - An import is newer than a write that was over before it. Otherwise the import would show what
 //     was written, had it been before: the write is newer.
 //   - The thread that makes the next transition will read what its own view has. Another's byte is
-//     newer only if that is certain: it was over before the thread's present slice began, and was
+//     newer only if that is certain: it was over before the thread's present slice began, or a
+//     thread has seen it, or what that other one stored after it (seen_stores.h), and it was
 //     not there yet when the thread learned the byte, or began after the thread had written it.
 //     What is not certain is a race, and the thread's own byte is what it would find if it looked.
 //
@@ -59,11 +60,6 @@ class NewestBytes {
                      absl::Span<uint8_t> out) const;
 
  private:
-  // A byte as one thread knows it.
-  struct Known {
-    int32_t thread = 0;  // 0: nobody
-    Learned learned;
-  };
   class Order;
 
   const ProcessState* const process_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,29 @@ namespace hindsight {
 namespace {
 
 constexpr int32_t kFirst = ToyThreads::kMain, kSecond = ToyThreads::kSecond;
+
+// What a thread has imported that others had.
+class ImportedLine final : public Segment {
+ public:
+  explicit ImportedLine(uint64_t count)
+      : records_{{count,
+                  PageImport{.address = 0x5000, .line_mask = 1, .lines = line_, .known_mask = 1}}} {
+  }
+  const SegmentInfo& info() const override { return info_; }
+  const RegisterWords& registers() const override { return registers_; }
+  const std::vector<Record>& records() const override { return records_; }
+  uint64_t end_count() const override { return ~uint64_t{0}; }
+  const RegisterWords* end_registers() const override { return nullptr; }
+  const absl::Status& damage() const override { return damage_; }
+  uint64_t memory_bytes() const override { return 0; }
+
+ private:
+  const std::vector<uint8_t> line_ = std::vector<uint8_t>(kLineBytes, 9);
+  const SegmentInfo info_;
+  const RegisterWords registers_;
+  const std::vector<Record> records_;
+  const absl::Status damage_;
+};
 
 // Two threads know a page whose first byte is 1 to one and 2 to the other.
 class NewestBytesTest : public testing::Test, private ThreadViews {
@@ -54,6 +78,13 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
   }
   void Imports(size_t slice) { Learn(slice, schedule().slices()[slice].count, true); }
 
+  // The first thread has imported in the slice a line that the second one's store to the state
+  // `count` made so.
+  void Sees(size_t slice, uint64_t count) {
+    imported_ = std::make_shared<ImportedLine>(schedule().slices()[slice].count);
+    stored_ = count;
+  }
+
   // Who has the newest byte, looked at in the middle of a slice. `wanted`: only that is asked for,
   // and others differ as well.
   int Newest(size_t slice, bool at_once, int32_t running,
@@ -90,7 +121,7 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
   }
   absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t, uint64_t,
                                                 const std::atomic<bool>*) override {
-    return absl::InternalError("nothing is replayed");
+    return absl::NotFoundError("nobody has seen anything");
   }
   absl::StatusOr<std::vector<Learned>> LastKnown(int32_t thread, std::optional<uint64_t>, uint64_t,
                                                  uint64_t, const PageBits& bytes, uint64_t,
@@ -99,12 +130,28 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
     ++asked_;
     return std::vector<Learned>(kPageBytes, learned_.at(thread));
   }
+  absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t thread, uint64_t) override {
+    if (thread != kFirst || imported_ == nullptr) {
+      return absl::NotFoundError("nobody has seen anything");
+    }
+    return imported_;
+  }
+  absl::Status FindStores(int32_t, uint64_t from, uint64_t, absl::Span<StoredLine> lines,
+                          const std::atomic<bool>*) override {
+    for (StoredLine& line : lines) {
+      line.since = from;
+      line.stored[7] = stored_;
+    }
+    return absl::OkStatus();
+  }
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
     return absl::NotFoundError("born with nothing");
   }
   absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t) override { return false; }
 
   std::map<int32_t, Learned> learned_;
+  std::shared_ptr<const Segment> imported_;
+  uint64_t stored_ = 0;
 };
 
 TEST_F(NewestBytesTest, WhereThreadsTookTurnsTheLastOneHasIt) {
@@ -158,6 +205,21 @@ TEST_F(NewestBytesTest, WhoRunsKeepsItsOwnWhereTheOtherMayWriteLater) {
   ASSERT_EQ(slices.size(), 4u);
   Imports(slices[0]);
   WritesLast(slices[1]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+}
+
+TEST_F(NewestBytesTest, WhoRunsIsShownWhatWasWrittenBeforeAStoreThatItHasSeen) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  Imports(slices[0]);
+  WritesLast(slices[1]);
+  const Slice& writer = schedule().slices()[slices[1]];
+  const uint64_t write = writer.count + writer.length;
+  Sees(slices[2], write);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 2);
+  Sees(slices[2], write - 1);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+  Sees(slices[0], write);  // before that: it cannot be that one's
   EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
 }
 

@@ -4,8 +4,11 @@
 #ifndef HINDSIGHT_KEYFRAMES_MEMORY_THREAD_VIEWS_H_
 #define HINDSIGHT_KEYFRAMES_MEMORY_THREAD_VIEWS_H_
 
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,6 +17,7 @@
 #include "absl/types/span.h"
 #include "keyframes/memory/page_bits.h"
 #include "keyframes/replay/segment_replay.h"
+#include "tracefmt/trace_reader.h"
 
 namespace hindsight {
 
@@ -25,6 +29,18 @@ struct Learned {
   bool imported = false;
 };
 
+// A line as somebody has seen it.
+struct StoredLine {
+  uint64_t address = 0;
+  std::array<uint8_t, kLineBytes> bytes = {};
+  // The state of a thread from which on only its own stores change its view of the line.
+  uint64_t since = 0;
+  std::bitset<kLineBytes> open;  // bytes that have not been what was seen, since then
+  // Of each byte the state that the first of these led to that made it so; 0: none has, or it was
+  // so before.
+  std::array<uint64_t, kLineBytes> stored = {};
+};
+
 // Interface. One host thread at a time.
 class ThreadViews {
  public:
@@ -32,6 +48,9 @@ class ThreadViews {
   // The replay of `thread`, in its state at `moment`. Valid until the next call.
   virtual absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t moment,
                                                         const std::atomic<bool>* interrupt) = 0;
+  // The segment that `thread` is in at `moment`.
+  virtual absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t thread,
+                                                                   uint64_t moment) = 0;
   // When `thread` last learned or wrote those `bytes` of `page` (one for each byte of the page): in
   // its segment at `moment`, or in an earlier one, `ended`. What it wrote before `since` need not
   // be found.
@@ -40,6 +59,11 @@ class ThreadViews {
                                                          uint64_t moment, uint64_t page,
                                                          const PageBits& bytes, uint64_t since,
                                                          const std::atomic<bool>* interrupt) = 0;
+  // Fills in the rest of these lines: by the stores of `thread` from its state `from` on, up to
+  // that at `moment`. What many segments after `from` has been stored need not be found.
+  virtual absl::Status FindStores(int32_t thread, uint64_t from, uint64_t moment,
+                                  absl::Span<StoredLine> lines,
+                                  const std::atomic<bool>* interrupt) = 0;
   // Memory that the process was born with; kNotFound if that is not known.
   virtual absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) = 0;
   // Whether that page of it had not been touched (MemoryView::IsUntouched).

@@ -211,27 +211,61 @@ absl::StatusOr<const SegmentReplay*> ProcessReplay::ReplayAt(int32_t thread, uin
   return timeline.replay().here();
 }
 
+absl::StatusOr<ThreadTimeline*> ProcessReplay::PresentOf(int32_t thread, uint64_t moment,
+                                                         const std::atomic<bool>* interrupt) {
+  // One that searches must stay where it is.
+  if (thread == searching_thread_) {
+    ThreadTimeline& aside = AsideOf(thread);
+    const uint64_t count = schedule().CountAt(thread, moment);
+    RETURN_IF_ERROR(aside.replay().GoTo(count, /*dense=*/false, interrupt));
+    return &aside;
+  }
+  RETURN_IF_ERROR(ReplayAt(thread, moment, interrupt).status());
+  return &Of(thread);
+}
+
+absl::Status ProcessReplay::FindStores(int32_t thread, uint64_t from, uint64_t moment,
+                                       absl::Span<StoredLine> lines,
+                                       const std::atomic<bool>* interrupt) {
+  constexpr uint64_t kMostSegments = 4;
+  const ThreadState& state = process_.thread(thread);
+  const uint64_t first = state.SegmentAt(from);
+  const uint64_t last = state.SegmentAt(schedule().CountAt(thread, moment));
+  if (last - first >= kMostSegments) return absl::OkStatus();
+  for (uint64_t number = first; number <= last; ++number) {
+    ThreadTimeline* timeline = &ReaderOf(thread);
+    if (number == last) {
+      ASSIGN_OR_RETURN(timeline, PresentOf(thread, moment, interrupt));
+    } else {
+      RETURN_IF_ERROR(timeline->replay().GoToEndOf(number, interrupt));
+    }
+    RETURN_IF_ERROR(timeline->FindStores(from, /*goes_on=*/number != first, lines, interrupt));
+    from = timeline->replay().here()->segment().end_count();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Segment>> ProcessReplay::SegmentAt(int32_t thread,
+                                                                        uint64_t moment) {
+  const uint64_t count = schedule().CountAt(thread, moment);
+  return trace_->LoadSegment(thread, process_.thread(thread).SegmentAt(count));
+}
+
 absl::StatusOr<std::vector<Learned>> ProcessReplay::LastKnown(int32_t thread,
                                                               std::optional<uint64_t> ended,
                                                               uint64_t moment, uint64_t page,
                                                               const PageBits& bytes, uint64_t since,
                                                               const std::atomic<bool>* interrupt) {
-  // One that searches must stay where it is.
-  const bool aside = thread == searching_thread_;
-  ThreadTimeline& timeline = ended.has_value() ? ReaderOf(thread)
-                             : aside           ? AsideOf(thread)
-                                               : Of(thread);
+  ThreadTimeline* timeline = nullptr;
   if (ended.has_value()) {
-    RETURN_IF_ERROR(timeline.replay().GoToEndOf(*ended, interrupt));
-  } else if (aside) {
-    const uint64_t count = schedule().CountAt(thread, moment);
-    RETURN_IF_ERROR(timeline.replay().GoTo(count, /*dense=*/false, interrupt));
+    timeline = &ReaderOf(thread);
+    RETURN_IF_ERROR(timeline->replay().GoToEndOf(*ended, interrupt));
   } else {
-    RETURN_IF_ERROR(ReplayAt(thread, moment, interrupt).status());
+    ASSIGN_OR_RETURN(timeline, PresentOf(thread, moment, interrupt));
   }
-  ASSIGN_OR_RETURN(
-      const PageKnowledge known,
-      timeline.LastKnown(page, bytes, schedule().CountAt(thread, since), &last_writes_, interrupt));
+  ASSIGN_OR_RETURN(const PageKnowledge known,
+                   timeline->LastKnown(page, bytes, schedule().CountAt(thread, since),
+                                       &last_writes_, interrupt));
   const bool at_once = RunsThreadsAtOnce(trace_->manifest());
   std::vector<Learned> learned(known.size());
   for (size_t i = 0; i < known.size(); ++i) {

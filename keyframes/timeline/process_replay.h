@@ -94,9 +94,17 @@ class ProcessReplay final : private ThreadHost, private ThreadViews {
                                                  uint64_t moment, uint64_t page,
                                                  const PageBits& bytes, uint64_t since,
                                                  const std::atomic<bool>* interrupt) override;
+  absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t thread,
+                                                           uint64_t moment) override;
+  absl::Status FindStores(int32_t thread, uint64_t from, uint64_t moment,
+                          absl::Span<StoredLine> lines,
+                          const std::atomic<bool>* interrupt) override;
   absl::Status ReadBirth(uint64_t page, absl::Span<uint8_t> out) override;
   absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t page) override;
 
+  // That of a thread in its present segment, in its state at `moment`: aside, if it searches.
+  absl::StatusOr<ThreadTimeline*> PresentOf(int32_t thread, uint64_t moment,
+                                            const std::atomic<bool>* interrupt);
   // A second one, for looking at what earlier segments of a thread that is being searched knew.
   ThreadTimeline& ReaderOf(int32_t thread);
   // A third one, for its present segment while that is being searched.

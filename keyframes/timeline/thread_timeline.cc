@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status_macros.h"
+#include "keyframes/timeline/first_stores.h"
 
 namespace hindsight {
 
@@ -64,6 +65,14 @@ absl::StatusOr<PageKnowledge> ThreadTimeline::LastKnown(uint64_t page, const Pag
   // A search that goes on need not translate the code again.
   replay_.here()->SetStops(stops_.plain().breakpoints, {});
   return known;
+}
+
+absl::Status ThreadTimeline::FindStores(uint64_t from, bool goes_on, absl::Span<StoredLine> lines,
+                                        const std::atomic<bool>* interrupt) {
+  const ReplayPool::Pin pin = replay_.Hold();
+  const absl::Status status = FindFirstStores(&replay_, from, goes_on, lines, interrupt);
+  replay_.here()->SetStops(stops_.plain().breakpoints, {});
+  return status;
 }
 
 }  // namespace hindsight

@@ -57,6 +57,9 @@ class ThreadTimeline {
   // See last_known.h.
   absl::StatusOr<PageKnowledge> LastKnown(uint64_t page, const PageBits& bytes, uint64_t since,
                                           LastWrites* writes, const std::atomic<bool>* interrupt);
+  // See first_stores.h.
+  absl::Status FindStores(uint64_t from, bool goes_on, absl::Span<StoredLine> lines,
+                          const std::atomic<bool>* interrupt);
 
  private:
   const TraceReader* const trace_;

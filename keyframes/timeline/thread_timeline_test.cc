@@ -1,6 +1,7 @@
 #include "keyframes/timeline/thread_timeline.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <random>
 #include <set>
@@ -50,6 +51,13 @@ class FakeHost final : public ThreadHost, public ThreadViews {
   absl::StatusOr<std::vector<Learned>> LastKnown(int32_t, std::optional<uint64_t>, uint64_t,
                                                  uint64_t, const PageBits&, uint64_t,
                                                  const std::atomic<bool>*) override {
+    return absl::NotFoundError("not known");
+  }
+  absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t, uint64_t) override {
+    return absl::NotFoundError("nobody has seen anything");
+  }
+  absl::Status FindStores(int32_t, uint64_t, uint64_t, absl::Span<StoredLine>,
+                          const std::atomic<bool>*) override {
     return absl::NotFoundError("not known");
   }
   absl::Status ReadBirth(uint64_t, absl::Span<uint8_t>) override {
@@ -250,6 +258,26 @@ TEST_F(ThreadTimelineTest, KnowsWhenALineWasWrittenLast) {
   EXPECT_FALSE((*known)[0].imported);
   EXPECT_GE((*known)[0].count, changed);
   EXPECT_LE((*known)[0].count, here);
+}
+
+TEST_F(ThreadTimelineTest, FindsTheStoresThatFirstMadeALineWhatItIsLater) {
+  const uint64_t from = begin() + 300, seen = begin() + 1100, here = begin() + 1500;
+  ASSERT_TRUE(thread_.replay().GoTo(here, /*dense=*/false, nullptr).ok());
+  StoredLine line = {.address = ToyRecording::kSum};
+  const uint64_t sum = Toy().at(seen).sum;
+  std::memcpy(line.bytes.data(), &sum, sizeof(sum));
+  ASSERT_TRUE(thread_.FindStores(from, /*goes_on=*/false, absl::MakeSpan(&line, 1), nullptr).ok());
+  const auto byte_at = [](uint64_t count, size_t byte) {
+    return static_cast<uint8_t>(Toy().at(count).sum >> 8 * byte);
+  };
+  int found = 0;
+  for (size_t byte = 0; byte < sizeof(sum); ++byte) {
+    uint64_t first = from;
+    while (byte_at(first, byte) != line.bytes[byte]) ++first;
+    EXPECT_EQ(line.stored[byte], first == from ? 0 : first) << byte;
+    found += first != from;
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST_F(ThreadTimelineTest, WhatWasFoundOfOtherStatesChangesNoAnswer) {

@@ -1,0 +1,148 @@
+#include "keyframes/memory/seen_stores.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <variant>
+
+#include "base/status_macros.h"
+
+namespace hindsight {
+namespace {
+
+// Lines of one thread that are looked at, the last ones that it has seen.
+constexpr size_t kMostSeen = 32;
+// Bytes of which it is looked up whether others may have stored them, of one thread.
+constexpr size_t kMostLookedUp = 16;
+
+// Adds the lines of the import that other threads had before.
+void AddLines(const PageImport& import, const auto& add) {
+  const uint8_t* bytes = import.lines.data();
+  for (uint64_t left = import.line_mask; left != 0; left &= left - 1, bytes += kLineBytes) {
+    const uint64_t line = std::countr_zero(left);
+    if ((import.known_mask >> line & 1) == 0) continue;
+    StoredLine seen = {.address = import.address + line * kLineBytes};
+    std::copy_n(bytes, kLineBytes, seen.bytes.begin());
+    add(seen);
+  }
+}
+
+}  // namespace
+
+// What `by` has imported after the slice `after`: the last ones.
+absl::Status SeenStores::AddSeenBy(int32_t by, size_t after, std::vector<Seen>* seen) {
+  const Schedule& schedule = process_.schedule();
+  const size_t now = schedule.SliceAt(moment_), most = seen->size() + kMostSeen;
+  for (uint64_t at = moment_; seen->size() < most;) {
+    const auto segment = views_->SegmentAt(by, at);
+    if (absl::IsNotFound(segment.status())) return absl::OkStatus();
+    RETURN_IF_ERROR(segment.status());
+    const std::vector<Record>& records = (*segment)->records();
+    const uint64_t present = schedule.CountAt(by, at);
+    auto record = std::partition_point(records.begin(), records.end(),
+                                       [&](const Record& entry) { return entry.count <= present; });
+    while (record != records.begin() && seen->size() < most) {
+      --record;
+      const auto* import = std::get_if<PageImport>(&record->body);
+      if (import == nullptr || import->first || import->known_mask == 0) continue;
+      const size_t slice = schedule.FirstTurnIn(by, record->count);
+      if (slice <= after) return absl::OkStatus();
+      if (slice > now) continue;
+      AddLines(*import, [&](const StoredLine& line) { seen->push_back({by, slice, line}); });
+    }
+    const uint64_t began = schedule.MomentTo(by, (*segment)->info().first_count);
+    if (began == 0 || began >= at || schedule.SliceAt(began) <= after) return absl::OkStatus();
+    at = began - 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const SeenStores::Evidence*> SeenStores::EvidenceOf(int32_t thread, size_t slice,
+                                                                   LearnedSlices* learned) {
+  const auto [it, is_new] = evidence_.try_emplace({thread, slice});
+  Evidence& evidence = it->second;
+  if (!is_new) return &evidence;
+  const Slice& last = process_.schedule().slices()[slice];
+  evidence.from = std::max(learned->LastEvent(thread, slice), last.count);
+  std::vector<Seen> seen;
+  for (const int32_t other : process_.threads().all()) {
+    if (other == thread || process_.threads().StartOf(other) > moment_) continue;
+    RETURN_IF_ERROR(AddSeenBy(other, slice, &seen));
+  }
+  if (seen.empty()) return &evidence;
+  std::vector<StoredLine> lines;
+  for (const Seen& entry : seen) lines.push_back(entry.line);
+  RETURN_IF_ERROR(
+      views_->FindStores(thread, evidence.from, moment_, absl::MakeSpan(lines), interrupt_));
+  for (size_t i = 0; i < seen.size(); ++i) seen[i].line = lines[i];
+  std::stable_sort(seen.begin(), seen.end(),
+                   [](const Seen& a, const Seen& b) { return a.slice < b.slice; });
+  evidence.seen = std::move(seen);
+  return &evidence;
+}
+
+// Whether nobody but `thread` can have stored what was seen of this byte.
+absl::StatusOr<bool> SeenStores::IsOnlyBy(int32_t thread, size_t slice, const Seen& seen,
+                                          size_t byte, LearnedSlices* learned) {
+  const uint64_t address = seen.line.address + byte, page = PageOf(address);
+  PageBits bit;
+  bit.set(address - page);
+  const Slice& last = process_.schedule().slices()[slice];
+  const uint64_t since = last.moment + (seen.line.since - last.count);
+  const auto last_known = [&](int32_t who, uint64_t when,
+                              uint64_t back_to) -> absl::StatusOr<KnownByte> {
+    ASSIGN_OR_RETURN(const std::vector<Learned> found,
+                     views_->LastKnown(who, std::nullopt, when, page, bit, back_to, interrupt_));
+    return KnownByte{who, found[address - page]};
+  };
+  ASSIGN_OR_RETURN(const KnownByte own, last_known(thread, since, 0));
+  const size_t began = learned->Began(own);
+  for (const int32_t other : process_.threads().all()) {
+    if (other == thread || process_.threads().StartOf(other) > moment_) continue;
+    if (other == seen.by) {
+      // It has found what it did not have, even if it had stored the same before.
+      const uint64_t then = process_.schedule().slices()[seen.slice].moment;
+      ASSIGN_OR_RETURN(const std::optional<uint8_t> had, ByteOf(other, then - 1, address));
+      if (had == seen.line.bytes[byte]) return false;
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::optional<uint8_t> has, ByteOf(other, moment_, address));
+    if (!has.has_value()) continue;
+    ASSIGN_OR_RETURN(const KnownByte known, last_known(other, moment_, own.learned.moment));
+    if (!known.learned.imported && learned->WasOver(known) > began) return false;
+  }
+  return true;
+}
+
+// In the thread's view at `moment`; nothing: it does not have the page.
+absl::StatusOr<std::optional<uint8_t>> SeenStores::ByteOf(int32_t thread, uint64_t moment,
+                                                          uint64_t address) {
+  const auto replay = views_->ReplayAt(thread, moment, interrupt_);
+  if (absl::IsNotFound(replay.status())) return std::nullopt;
+  RETURN_IF_ERROR(replay.status());
+  uint8_t value = 0;
+  if (!(*replay)->ReadHeld(address, absl::MakeSpan(&value, 1))) return std::nullopt;
+  return value;
+}
+
+absl::StatusOr<size_t> SeenStores::SliceOf(const KnownByte& write, LearnedSlices* learned) {
+  const size_t slice = learned->Began(write);
+  ASSIGN_OR_RETURN(const Evidence* evidence, EvidenceOf(write.thread, slice, learned));
+  size_t looked_up = 0;
+  for (size_t i = 0; i < evidence->seen.size(); ++i) {
+    const Seen& seen = evidence->seen[i];
+    for (size_t byte = 0; byte < kLineBytes; ++byte) {
+      if (seen.line.stored[byte] < write.learned.count) continue;
+      const auto [only, is_new] = only_by_.try_emplace({write.thread, slice, i, byte}, false);
+      if (is_new) {
+        if (++looked_up > kMostLookedUp) return process_.schedule().slices().size();
+        ASSIGN_OR_RETURN(const bool is, IsOnlyBy(write.thread, slice, seen, byte, learned));
+        only_by_[{write.thread, slice, i, byte}] = is;
+      }
+      if (only_by_[{write.thread, slice, i, byte}]) return seen.slice;
+    }
+  }
+  return process_.schedule().slices().size();
+}
+
+}  // namespace hindsight
