@@ -125,6 +125,26 @@ absl::StatusOr<MemoryView::Knowledge> MemoryView::WithoutOld(const Outdated& out
   return newer;
 }
 
+// The state in which all of the page came in last, by the entry `last`: a segment begins with what
+// its thread had, however old. Some segments are gone back, no more.
+absl::StatusOr<uint64_t> MemoryView::LastLookedAt(const SegmentKey& key, uint64_t page,
+                                                  const TouchedPages& touched,
+                                                  const TouchedPage& last) {
+  constexpr uint64_t kMostSegments = 8;
+  bool again = touched.CameInAgain(last);
+  uint64_t count = last.count;
+  for (uint64_t i = 0; i < kMostSegments && i < key.second && !again; ++i) {
+    const SegmentKey before = {key.first, key.second - i - 1};
+    if (count != EndCountOf(before)) break;
+    ASSIGN_OR_RETURN(const TouchedPages* earlier, TouchedPagesOf(before));
+    const TouchedPage* const entry = earlier->LastOf(page, ~uint64_t{0});
+    if (entry == nullptr || entry->left) break;
+    again = earlier->CameInAgain(*entry);
+    count = entry->count;
+  }
+  return count;
+}
+
 // Where threads ran at the same time, one that runs may not have looked at what others have written
 // since `page` came into its view, or its segment began: since when. nullopt: it has, or nobody can
 // have written.
@@ -142,7 +162,8 @@ absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread
   ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf({thread, number}));
   const TouchedPage* const last = touched->LastOf(page, schedule.CountAt(thread, moment));
   if (last == nullptr) return std::nullopt;
-  const uint64_t since = std::min(moment, schedule.MomentFrom(thread, last->count));
+  ASSIGN_OR_RETURN(const uint64_t looked, LastLookedAt({thread, number}, page, *touched, *last));
+  const uint64_t since = std::min(moment, schedule.MomentFrom(thread, looked));
   const size_t slice = schedule.SliceAt(since);
   for (size_t i = schedule.SliceAt(moment); i > slice; --i) {
     if (schedule.slices()[i].thread != thread && schedule.slices()[i].length > 0) return since;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "base/status_macros.h"
 #include "keyframes/memory/learned_slices.h"
 #include "keyframes/memory/seen_stores.h"
+#include "keyframes/memory/touched_pages.h"
 
 namespace hindsight {
 namespace {
@@ -47,10 +49,10 @@ class NewestBytes::Order {
         seen_(process, views, question.moment, question.interrupt) {}
 
   // Which byte of the page it is, is for looking up more of it.
-  absl::StatusOr<bool> IsNewer(KnownByte known, const KnownByte& than, size_t byte) {
+  absl::StatusOr<bool> IsNewer(KnownByte known, KnownByte than, size_t byte) {
     const bool later = known.learned.moment > than.learned.moment;
     if (!question_.at_once) return later;
-    const bool than_write = !than.learned.imported, is_own = than.thread == question_.running;
+    const bool is_own = than.thread == question_.running;
     size_t over = slices_.WasOver(known);
     if (is_own && over >= process_.schedule().SliceAt(question_.moment)) {
       if (known.learned.imported) RETURN_IF_ERROR(LookBeforeSegment(byte, &known));
@@ -59,26 +61,47 @@ class NewestBytes::Order {
       if (over == process_.schedule().slices().size()) return false;
     }
     const bool is_write = !known.learned.imported;
+    if (is_write && than.learned.imported && over < slices_.Began(than)) {
+      RETURN_IF_ERROR(LookBeforeSegment(byte, &than));
+    }
+    const bool than_write = !than.learned.imported;
     if (than_write && (is_own || !is_write)) return slices_.Began(known) > slices_.WasOver(than);
     if (is_write && !than_write) return over >= slices_.Began(than);
     return later;
   }
 
  private:
-  // A segment begins with what its thread had: that was written before, rather than imported.
+  // A segment begins with what its thread had: that was learned or written before. Looks it up, in
+  // the segments before, if the byte is of that kind.
   absl::Status LookBeforeSegment(size_t byte, KnownByte* known) {
-    const auto segment = views_->SegmentAt(known->thread, question_.moment);
-    if (absl::IsNotFound(segment.status())) return absl::OkStatus();
-    RETURN_IF_ERROR(segment.status());
-    const SegmentInfo& info = (*segment)->info();
-    if (info.number == 0 || known->learned.count != info.first_count) return absl::OkStatus();
+    constexpr int kMostSegments = 8;
     PageBits bit;
     bit.set(byte);
-    ASSIGN_OR_RETURN(const std::vector<Learned> before,
-                     views_->LastKnown(known->thread, info.number - 1, question_.moment,
-                                       question_.page, bit, /*since=*/0, question_.interrupt));
-    if (!before[byte].imported) known->learned = before[byte];
+    uint64_t moment = question_.moment;
+    for (int i = 0; i < kMostSegments && known->learned.imported; ++i) {
+      ASSIGN_OR_RETURN(const auto segment, SegmentAt(known->thread, moment));
+      if (segment == nullptr || known->learned.count != segment->info().first_count) break;
+      const uint64_t began = process_.schedule().MomentTo(known->thread, known->learned.count);
+      if (segment->info().number == 0 || began == 0) break;
+      moment = began - 1;
+      ASSIGN_OR_RETURN(const auto before, SegmentAt(known->thread, moment));
+      if (before == nullptr || before->info().number + 1 != segment->info().number ||
+          TouchedPages(before->records()).LastOf(question_.page, ~uint64_t{0}) == nullptr) {
+        break;
+      }
+      ASSIGN_OR_RETURN(const std::vector<Learned> learned,
+                       views_->LastKnown(known->thread, before->info().number, question_.moment,
+                                         question_.page, bit, /*since=*/0, question_.interrupt));
+      known->learned = learned[byte];
+    }
     return absl::OkStatus();
+  }
+
+  // Null: it is not there.
+  absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t thread, uint64_t moment) {
+    absl::StatusOr<std::shared_ptr<const Segment>> segment = views_->SegmentAt(thread, moment);
+    if (absl::IsNotFound(segment.status())) return nullptr;
+    return segment;
   }
 
   const ProcessState& process_;
