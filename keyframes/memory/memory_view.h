@@ -187,8 +187,7 @@ class MemoryView {
   static void Add(Knowledge knowledge, const std::optional<Replaced>& replaced, Findings* findings);
   absl::StatusOr<Knowledge> WithoutOld(const Outdated& outdated, const Question& question,
                                        absl::Span<const uint8_t> others);
-  absl::StatusOr<uint64_t> LastLookedAt(const SegmentKey& key, uint64_t page,
-                                        const TouchedPages& touched, const TouchedPage& last);
+  uint64_t BeginOfLateWrites(int32_t thread, uint64_t since) const;
   absl::StatusOr<std::optional<uint64_t>> MayBeOldSince(int32_t thread, uint64_t number,
                                                         uint64_t moment, uint64_t page);
   uint64_t NewestMoment(const Knowledge& knowledge, uint64_t moment) const;

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "keyframes/memory/learned_slices.h"
 #include "keyframes/memory/memory_view.h"
 #include "tracefmt/manifest.h"
 
@@ -125,24 +127,25 @@ absl::StatusOr<MemoryView::Knowledge> MemoryView::WithoutOld(const Outdated& out
   return newer;
 }
 
-// The state in which all of the page came in last, by the entry `last`: a segment begins with what
-// its thread had, however old. Some segments are gone back, no more.
-absl::StatusOr<uint64_t> MemoryView::LastLookedAt(const SegmentKey& key, uint64_t page,
-                                                  const TouchedPages& touched,
-                                                  const TouchedPage& last) {
-  constexpr uint64_t kMostSegments = 8;
-  bool again = touched.CameInAgain(last);
-  uint64_t count = last.count;
-  for (uint64_t i = 0; i < kMostSegments && i < key.second && !again; ++i) {
-    const SegmentKey before = {key.first, key.second - i - 1};
-    if (count != EndCountOf(before)) break;
-    ASSIGN_OR_RETURN(const TouchedPages* earlier, TouchedPagesOf(before));
-    const TouchedPage* const entry = earlier->LastOf(page, ~uint64_t{0});
-    if (entry == nullptr || entry->left) break;
-    again = earlier->CameInAgain(*entry);
-    count = entry->count;
+// Another thread than `thread` may have written in a slice that began before that of `since`, after
+// its last event there: where the first such slice begins, or `since`. Those that began long before
+// are not looked at: most such threads wait.
+uint64_t MemoryView::BeginOfLateWrites(int32_t thread, uint64_t since) const {
+  constexpr size_t kMostSlices = 256;
+  const std::vector<Slice>& slices = process_->schedule().slices();
+  const size_t last = process_->schedule().SliceAt(since);
+  LearnedSlices learned(process_);
+  for (const int32_t other : process_->threads().all()) {
+    if (other == thread || process_->threads().StartOf(other) > since) continue;
+    const std::vector<uint32_t>& indices = process_->schedule().slices_of(other);
+    const auto after = std::upper_bound(indices.begin(), indices.end(), last);
+    if (after == indices.begin() || last - *std::prev(after) > kMostSlices) continue;
+    const Slice& slice = slices[*std::prev(after)];
+    if (learned.LastEvent(other, *std::prev(after)) < slice.count + slice.length) {
+      since = std::min(since, slice.moment);
+    }
   }
-  return count;
+  return since;
 }
 
 // Where threads ran at the same time, one that runs may not have looked at what others have written
@@ -162,13 +165,13 @@ absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread
   ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf({thread, number}));
   const TouchedPage* const last = touched->LastOf(page, schedule.CountAt(thread, moment));
   if (last == nullptr) return std::nullopt;
-  ASSIGN_OR_RETURN(const uint64_t looked, LastLookedAt({thread, number}, page, *touched, *last));
-  const uint64_t since = std::min(moment, schedule.MomentFrom(thread, looked));
-  const size_t slice = schedule.SliceAt(since);
+  const uint64_t looked = std::min(moment, schedule.MomentFrom(thread, last->count));
+  const uint64_t since = BeginOfLateWrites(thread, looked);
+  const size_t slice = schedule.SliceAt(looked);
   for (size_t i = schedule.SliceAt(moment); i > slice; --i) {
     if (schedule.slices()[i].thread != thread && schedule.slices()[i].length > 0) return since;
   }
-  return std::nullopt;
+  return since < looked ? std::optional(since) : std::nullopt;
 }
 
 absl::StatusOr<size_t> MemoryView::ReadFew(int32_t thread, uint64_t moment, uint64_t address,

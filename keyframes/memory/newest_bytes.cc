@@ -49,7 +49,7 @@ class NewestBytes::Order {
         seen_(process, views, question.moment, question.interrupt) {}
 
   // Which byte of the page it is, is for looking up more of it.
-  absl::StatusOr<bool> IsNewer(KnownByte known, KnownByte than, size_t byte) {
+  absl::StatusOr<bool> IsNewer(KnownByte known, const KnownByte& than, size_t byte) {
     const bool later = known.learned.moment > than.learned.moment;
     if (!question_.at_once) return later;
     const bool is_own = than.thread == question_.running;
@@ -60,40 +60,33 @@ class NewestBytes::Order {
       ASSIGN_OR_RETURN(over, seen_.SliceOf(known, &slices_));
       if (over == process_.schedule().slices().size()) return false;
     }
-    const bool is_write = !known.learned.imported;
-    if (is_write && than.learned.imported && over < slices_.Began(than)) {
-      RETURN_IF_ERROR(LookBeforeSegment(byte, &than));
-    }
-    const bool than_write = !than.learned.imported;
+    const bool is_write = !known.learned.imported, than_write = !than.learned.imported;
     if (than_write && (is_own || !is_write)) return slices_.Began(known) > slices_.WasOver(than);
     if (is_write && !than_write) return over >= slices_.Began(than);
     return later;
   }
 
  private:
-  // A segment begins with what its thread had: that was learned or written before. Looks it up, in
-  // the segments before, if the byte is of that kind.
+  // Of a byte that the thread's present segment began with: what was last learned or written of it
+  // in the one before.
   absl::Status LookBeforeSegment(size_t byte, KnownByte* known) {
-    constexpr int kMostSegments = 8;
+    ASSIGN_OR_RETURN(const auto segment, SegmentAt(known->thread, question_.moment));
+    if (segment == nullptr || known->learned.count != segment->info().first_count) {
+      return absl::OkStatus();
+    }
+    const uint64_t began = process_.schedule().MomentTo(known->thread, known->learned.count);
+    if (segment->info().number == 0 || began == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const auto before, SegmentAt(known->thread, began - 1));
+    if (before == nullptr || before->info().number + 1 != segment->info().number ||
+        TouchedPages(before->records()).LastOf(question_.page, ~uint64_t{0}) == nullptr) {
+      return absl::OkStatus();
+    }
     PageBits bit;
     bit.set(byte);
-    uint64_t moment = question_.moment;
-    for (int i = 0; i < kMostSegments && known->learned.imported; ++i) {
-      ASSIGN_OR_RETURN(const auto segment, SegmentAt(known->thread, moment));
-      if (segment == nullptr || known->learned.count != segment->info().first_count) break;
-      const uint64_t began = process_.schedule().MomentTo(known->thread, known->learned.count);
-      if (segment->info().number == 0 || began == 0) break;
-      moment = began - 1;
-      ASSIGN_OR_RETURN(const auto before, SegmentAt(known->thread, moment));
-      if (before == nullptr || before->info().number + 1 != segment->info().number ||
-          TouchedPages(before->records()).LastOf(question_.page, ~uint64_t{0}) == nullptr) {
-        break;
-      }
-      ASSIGN_OR_RETURN(const std::vector<Learned> learned,
-                       views_->LastKnown(known->thread, before->info().number, question_.moment,
-                                         question_.page, bit, /*since=*/0, question_.interrupt));
-      known->learned = learned[byte];
-    }
+    ASSIGN_OR_RETURN(const std::vector<Learned> learned,
+                     views_->LastKnown(known->thread, before->info().number, question_.moment,
+                                       question_.page, bit, /*since=*/0, question_.interrupt));
+    known->learned = learned[byte];
     return absl::OkStatus();
   }
 

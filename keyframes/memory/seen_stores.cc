@@ -48,7 +48,9 @@ absl::Status SeenStores::AddSeenBy(int32_t by, size_t after, std::vector<Seen>* 
       const size_t slice = schedule.FirstTurnIn(by, record->count);
       if (slice <= after) return absl::OkStatus();
       if (slice > now) continue;
-      AddLines(*import, [&](const StoredLine& line) { seen->push_back({by, slice, line}); });
+      const Slice& turn = schedule.slices()[slice];
+      const uint64_t when = turn.moment + (record->count - turn.count);
+      AddLines(*import, [&](const StoredLine& line) { seen->push_back({by, slice, when, line}); });
     }
     const uint64_t began = schedule.MomentTo(by, (*segment)->info().first_count);
     if (began == 0 || began >= at || schedule.SliceAt(began) <= after) return absl::OkStatus();
@@ -101,8 +103,8 @@ absl::StatusOr<bool> SeenStores::IsOnlyBy(int32_t thread, size_t slice, const Se
     if (other == thread || process_.threads().StartOf(other) > moment_) continue;
     if (other == seen.by) {
       // It has found what it did not have, even if it had stored the same before.
-      const uint64_t then = process_.schedule().slices()[seen.slice].moment;
-      ASSIGN_OR_RETURN(const std::optional<uint8_t> had, ByteOf(other, then - 1, address));
+      if (seen.moment == 0) return false;
+      ASSIGN_OR_RETURN(const std::optional<uint8_t> had, ByteOf(other, seen.moment - 1, address));
       if (had == seen.line.bytes[byte]) return false;
       continue;
     }

@@ -46,6 +46,7 @@ class SeenStores {
   struct Seen {
     int32_t by = 0;
     size_t slice = 0;
+    uint64_t moment = 0;  // at which it had imported it
     StoredLine line;
   };
   // Of a thread, after its last event.

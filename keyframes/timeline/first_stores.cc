@@ -87,6 +87,9 @@ class Search {
     }
     return watched;
   }
+  void Close() {
+    for (StoredLine& line : lines_) line.open.reset();
+  }
   bool any() const {
     return std::any_of(lines_.begin(), lines_.end(),
                        [](const StoredLine& line) { return line.open.any(); });
@@ -128,7 +131,8 @@ absl::Status FindFirstStores(ThreadReplay* replay, uint64_t from, bool goes_on,
   search.Open();
   here->SetStops({}, search.Watchpoints());
   uint64_t next = search.NextAfter(from);
-  for (int stores = 0; here->count() < to && stores < kMostStores;) {
+  int stores = 0;
+  while (here->count() < to && stores < kMostStores) {
     if (next == ~uint64_t{0} && !search.any()) break;
     if (Raised(interrupt)) return absl::CancelledError("interrupted");
     const uint64_t limit = std::min({to, next, here->count() + kPollStates});
@@ -142,6 +146,8 @@ absl::Status FindFirstStores(ThreadReplay* replay, uint64_t from, bool goes_on,
       next = search.NextAfter(next);
     }
   }
+  // What the others make of a line is not known.
+  if (stores == kMostStores) search.Close();
   return absl::OkStatus();
 }
 
