@@ -86,7 +86,7 @@ std::vector<std::string> Look(const GdbResult& gdb) {
 TEST_F(TriggersTest, CrashIsShownAsOnTheLiveProcess) {
   EXPECT_EQ(Snap({"--on-signal=SEGV"}, {Helper("crash")}).Ending(), "signal 11");
   const std::vector<std::string> live =
-      Look(RunGdbOnProgram(Helper("crash"), absl::StrCat("continue\n", kLook)));
+      Look(RunGdbOnProgram({Helper("crash")}, absl::StrCat("continue\n", kLook)));
   const GdbResult gdb = RunGdb(trace_, kLook);
   EXPECT_EQ(Look(gdb), live) << gdb.text;
   EXPECT_THAT(live, ::testing::Contains("signal 11"));
@@ -218,7 +218,7 @@ TEST_F(TriggersTest, LinesOfTheSource) {
     const ChildResult result =
         Snap({"--at=" + place, "--max=6", "--skip=10"}, {Helper("arrivals"), "2", "800"});
     EXPECT_EQ(result.out, "arrivals 1600 failures 0\n") << result.Ending() << result.err;
-    const GdbResult live = RunGdbOnProgram(Helper("arrivals"), absl::Substitute(R"(
+    const GdbResult live = RunGdbOnProgram({Helper("arrivals")}, absl::Substitute(R"(
 break $0
 python
 for location in gdb.breakpoints()[0].locations:
