@@ -90,8 +90,11 @@ void SaveVectors(const SoftwareBytes& software, uint64_t area) {
 }
 
 // Handlers begin with the state that programs begin with: nothing is rounded or raised as the
-// interrupted code wants it.
+// interrupted code wants it. Which memory may be read stays as it is: zeros would allow all that is
+// only to be executed.
 void ResetVectors(const SoftwareBytes& software) {
+  constexpr uint64_t kProtectionKeys = uint64_t{1} << 9;  // PKRU
+  const uint64_t reset = software.features & ~kProtectionKeys;
   struct alignas(64) Area {
     uint32_t legacy[128];  // MXCSR is the one that is taken from here
     uint64_t header[8];    // no component is there
@@ -102,8 +105,8 @@ void ResetVectors(const SoftwareBytes& software) {
   area.legacy[kMxcsr] = kUsualMxcsr;
   asm volatile("xrstor64 %0"
                :
-               : "m"(area), "a"(static_cast<uint32_t>(software.features)),
-                 "d"(static_cast<uint32_t>(software.features >> 32)));
+               : "m"(area), "a"(static_cast<uint32_t>(reset)),
+                 "d"(static_cast<uint32_t>(reset >> 32)));
 }
 
 void SetUpFrame(const Thread& thread, const PendingSignal& signal, const SignalAction& action,
