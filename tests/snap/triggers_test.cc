@@ -225,7 +225,7 @@ for location in gdb.breakpoints()[0].locations:
   say("place", location.address - int(gdb.parse_and_eval("(long) &work")))
 end
 )",
-                                                                                place));
+                                                                                  place));
     const GdbResult gdb = RunGdb(trace_, R"(
 python
 for number in range(6):
