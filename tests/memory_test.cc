@@ -75,6 +75,22 @@ TEST(ExclusiveMemoryTest, IsAsItWasWhenItMayBeAccessedAgain) {
   }
 }
 
+// Where the processor has protection keys it cannot be read meanwhile, by the recorder neither.
+TEST(ExclusiveMemoryTest, IsAsItWasWhenItWasOnlyToBeExecuted) {
+  for (const char* interval : {"1000000000", "50000", "5000"}) {
+    SCOPED_TRACE(interval);
+    ExpectRecordsUnchanged({Program("execute_only")}, {},
+                           {absl::StrCat("--light-keyframe-interval=", interval)});
+  }
+}
+
+TEST(ProtectionKeysTest, AreNotThere) {
+  if (Engine() != TestedEngine::kTranslate) GTEST_SKIP() << "the kernel gives them out there";
+  const Recorded recorded({Program("execute_only"), "keys"});
+  EXPECT_EQ(recorded.run().out, "none left\n");
+  ExpectExact(recorded.trace());
+}
+
 // More pages, one mapping after the other, than a segment may have.
 TEST(ExclusiveMemoryTest, ThatIsDroppedManyTimes) {
   ExpectRecordsUnchanged({Program("hidden_memory"), "much"});

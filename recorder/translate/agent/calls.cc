@@ -142,6 +142,9 @@ bool HandleProcessCall(Thread* thread, GuestCall* call) {
     case SYS_rseq:
       call->set_result(-ENOSYS);
       return true;
+    case SYS_pkey_alloc:  // cpuid says that there are none
+      call->set_result(-ENOSPC);
+      return true;
     case SYS_seccomp:
       return HandleFilterCall(thread, call);
     case SYS_setrlimit:

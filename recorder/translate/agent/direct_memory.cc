@@ -34,8 +34,35 @@ constinit DirectPages direct_pages;
 uint64_t heap_end;  // the break
 constinit HiddenRanges hidden;
 
-// Of this image: a function of others is reached through a table, which there is none of.
-bool ReadGuest(void* to, const void* from, uint64_t bytes) { return CopyGuest(to, from, bytes); }
+// Whether the kernel has the processor look at protection keys.
+bool HasProtectionKeys() {
+  uint32_t a = 7, b, c = 0, d;
+  asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  constexpr uint32_t kInUse = 1 << 4;
+  return (c & kInUse) != 0;
+}
+
+uint32_t ProtectionKeyRights() {
+  uint32_t rights, zero;
+  asm volatile("rdpkru" : "=a"(rights), "=d"(zero) : "c"(0));
+  return rights;
+}
+
+void SetProtectionKeyRights(uint32_t rights) {
+  asm volatile("wrpkru" : : "a"(rights), "c"(0), "d"(0) : "memory");
+}
+
+// Of this image: a function of others is reached through a table, which there is none of. Memory
+// that may only be executed is read too: it may be what it is once it may be read again.
+bool ReadGuest(void* to, const void* from, uint64_t bytes) {
+  if (CopyGuest(to, from, bytes)) return true;
+  if (!HasProtectionKeys()) return false;
+  const uint32_t rights = ProtectionKeyRights();
+  SetProtectionKeyRights(0);
+  const bool is_read = CopyGuest(to, from, bytes);
+  SetProtectionKeyRights(rights);
+  return is_read;
+}
 
 DirectPages& PagesOf(const Thread& thread) {
   direct_pages.Init(&ReadGuest, &WriterOf(thread));
