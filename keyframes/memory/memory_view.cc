@@ -186,7 +186,7 @@ absl::StatusOr<std::vector<MemoryView::Knowledge>> MemoryView::AskOwn(const Ques
   if (held) {
     const uint64_t count = process_->schedule().CountAt(question.thread, question.moment);
     const SegmentKey key = {question.thread, process_->thread(question.thread).SegmentAt(count)};
-    ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, question.page));
+    ASSIGN_OR_RETURN(const auto replaced, replacements_.Since(key, question.moment, question.page));
     held = !replaced.has_value();
   }
   if (!held) return PageNotKnown(question.page);
@@ -231,7 +231,7 @@ absl::StatusOr<bool> MemoryView::IsMapped(const Question& question) {
     if (process_->threads().StartOf(thread) > question.moment) continue;
     const uint64_t count = process_->schedule().CountAt(thread, question.moment);
     ASSIGN_OR_RETURN(const TouchedPages* touched,
-                     TouchedPagesOf({thread, process_->thread(thread).SegmentAt(count)}));
+                     touched_.Of({thread, process_->thread(thread).SegmentAt(count)}));
     const auto below = [&](const TouchedPage& entry) {
       return entry.page < question.page && entry.count <= count &&
              process_->maps().FindWithStackGrowth(question.moment, entry.page) == region;
@@ -308,21 +308,10 @@ uint64_t MemoryView::VerifiedMoment(const Knowledge& knowledge, uint64_t moment)
   return std::min(moment, schedule.MomentTo(knowledge.thread, std::min(end, last)));
 }
 
-absl::StatusOr<const TouchedPages*> MemoryView::TouchedPagesOf(const SegmentKey& key) {
-  auto it = touched_.find(key);
-  if (it == touched_.end()) {
-    ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                     trace_->LoadSegment(key.first, key.second));
-    it = touched_.emplace(key, TouchedPages(segment->records())).first;
-  }
-  // Node pointers would not survive a rehash, but nothing keeps them across calls.
-  return &it->second;
-}
-
 absl::StatusOr<bool> MemoryView::Touches(int32_t thread, uint64_t number, uint64_t address,
                                          uint64_t length) {
   if (length == 0) return false;
-  ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf({thread, number}));
+  ASSIGN_OR_RETURN(const TouchedPages* touched, touched_.Of({thread, number}));
   const std::vector<TouchedPage>& pages = touched->all();
   auto it = std::partition_point(
       pages.begin(), pages.end(),

@@ -1,7 +1,7 @@
 // What memory reads answer at a moment.
 //
 // The thread that runs is asked first: a page that its view holds is read there, unless others may
-// have written to it since, or a system call has replaced it (MemoryOrigins::LastReplacement) and
+// have written to it since, or a system call has replaced it (page_replacements.h) and
 // the thread has not used it again. (One that enters the view later in the segment is not known
 // yet.) Else
 // a page's bytes are, in this order:
@@ -45,8 +45,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "keyframes/memory/newest_bytes.h"
+#include "keyframes/memory/page_replacements.h"
 #include "keyframes/memory/thread_views.h"
-#include "keyframes/memory/touched_pages.h"
 #include "keyframes/replay/segment_replay.h"
 #include "keyframes/state/memory_origin.h"
 #include "keyframes/state/process_state.h"
@@ -63,6 +63,8 @@ class MemoryView {
         views_(views),
         cache_bytes_(cache_bytes),
         origins_(trace, process),
+        touched_(trace),
+        replacements_(trace, process, &origins_, &touched_),
         newest_(process, views) {}
   MemoryView(const MemoryView&) = delete;
   MemoryView& operator=(const MemoryView&) = delete;
@@ -97,7 +99,6 @@ class MemoryView {
 
  private:
   using Page = std::array<uint8_t, kPageBytes>;
-  using SegmentKey = std::pair<int32_t, uint64_t>;  // thread, number
   // A state of a segment's replay: its end, or the state of a thread at some moment.
   struct StateKey {
     SegmentKey segment;
@@ -114,16 +115,11 @@ class MemoryView {
     std::vector<uint8_t> bytes;
   };
   using Knowledge = ThreadPage;
-  // A replacement as a thread has seen it.
-  struct Replaced {
-    MemoryReplacement by;
-    uint64_t first_count = 0;  // the first state in which what comes in is newer
-  };
   // What a thread's view has of a page that was replaced while it ran: nothing but what it has
   // learned or written since counts.
   struct Outdated {
     Knowledge knowledge;
-    Replaced replaced;
+    SeenReplacement replaced;
   };
   // What is asked: of a page, by `thread` at `moment`.
   struct Question {
@@ -179,12 +175,12 @@ class MemoryView {
   absl::StatusOr<bool> AskPresent(const Question& question, int32_t thread, Findings* findings);
   absl::Status AskEarlier(const Question& question, int32_t thread, uint64_t number,
                           Findings* findings);
-  absl::StatusOr<std::optional<Replaced>> ReplacedSince(const SegmentKey& key, uint64_t moment,
-                                                        uint64_t page);
-  absl::StatusOr<bool> IsOfTurnToCome(const SegmentKey& key, uint64_t moment, uint64_t page);
+  absl::StatusOr<bool> LosesInTurnToCome(const SegmentKey& key, bool waits,
+                                         const Question& question, Findings* findings);
   absl::StatusOr<bool> HasOwn(const SegmentReplay& present, int32_t thread, uint64_t moment,
                               uint64_t address, absl::Span<uint8_t> out);
-  static void Add(Knowledge knowledge, const std::optional<Replaced>& replaced, Findings* findings);
+  static void Add(Knowledge knowledge, const std::optional<SeenReplacement>& replaced,
+                  Findings* findings);
   absl::StatusOr<Knowledge> WithoutOld(const Outdated& outdated, const Question& question,
                                        absl::Span<const uint8_t> others);
   uint64_t BeginOfLateWrites(int32_t thread, uint64_t since) const;
@@ -202,7 +198,6 @@ class MemoryView {
   bool IsNewest(int32_t thread, uint64_t moment) const;
   absl::StatusOr<bool> IsMapped(const Question& question);
 
-  absl::StatusOr<const TouchedPages*> TouchedPagesOf(const SegmentKey& key);
   absl::StatusOr<const Ending*> EndingOf(const StateKey& key, const std::atomic<bool>* interrupt);
 
   const TraceReader* const trace_;
@@ -210,8 +205,9 @@ class MemoryView {
   ThreadViews* const views_;
   const uint64_t cache_bytes_;
   const MemoryOrigins origins_;
+  TouchedSegments touched_;
+  const PageReplacements replacements_;
   const NewestBytes newest_;
-  absl::flat_hash_map<SegmentKey, TouchedPages> touched_;
   std::list<Ending> endings_;  // most recently used first
   uint64_t ending_bytes_ = 0;
   absl::flat_hash_map<std::pair<SegmentKey, uint64_t>, std::vector<uint8_t>> remembered_;

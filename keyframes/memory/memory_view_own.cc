@@ -24,58 +24,6 @@ constexpr size_t kMaxMerged = 1024;
 
 }  // namespace
 
-// What has replaced the page since it came into the segment's view: in the thread's present state,
-// or in its last one if `moment` is later than the segment. nullopt: nothing, or it may have come
-// in again.
-//
-// Only where threads ran at the same time: elsewhere a page that is replaced leaves the views, and
-// the segments say so (PageLeft).
-absl::StatusOr<std::optional<MemoryView::Replaced>> MemoryView::ReplacedSince(const SegmentKey& key,
-                                                                              uint64_t moment,
-                                                                              uint64_t page) {
-  if (!RunsThreadsAtOnce(trace_->manifest())) return std::nullopt;
-  const Schedule& schedule = process_->schedule();
-  const int32_t thread = key.first;
-  const uint64_t number = key.second;
-  const std::vector<SegmentInfo>& segments = trace_->segments(thread);
-  const auto segment =
-      std::partition_point(segments.begin(), segments.end(),
-                           [&](const SegmentInfo& info) { return info.number < number; });
-  if (segment == segments.end()) return std::nullopt;
-  // Most pages are never replaced: there is no need to look at the segment.
-  const uint64_t began = schedule.MomentTo(thread, segment->first_count);
-  if (!origins_.LastReplacement(moment, began, page).has_value()) return std::nullopt;
-  ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf(key));
-  const uint64_t count = schedule.CountAt(thread, moment);
-  const TouchedPage* const last = touched->LastOf(page, count);
-  if (last == nullptr) return std::nullopt;
-  const auto by = origins_.LastReplacement(moment, schedule.MomentTo(thread, last->count), page);
-  if (!by.has_value()) return std::nullopt;
-  uint64_t first = schedule.CountAt(thread, by->moment);
-  // Another thread has replaced it while this one was in a system call, or began the segment with
-  // what it had.
-  const bool begins = first == segment->first_count && !touched->CameInAgain(*last);
-  if (by->thread != thread && (touched->IsCall(first) || begins)) ++first;
-  if (last->count >= first || touched->MayComeInUnlisted(page, first, count)) return std::nullopt;
-  return Replaced{.by = *by, .first_count = first};
-}
-
-// Of a thread that waits: whether what it has of the page may be what it found when its turn began,
-// after `moment`, because the page was replaced meanwhile. (That, too, is imported in the state in
-// which it waits, and no other thread may have known it.)
-absl::StatusOr<bool> MemoryView::IsOfTurnToCome(const SegmentKey& key, uint64_t moment,
-                                                uint64_t page) {
-  const Schedule& schedule = process_->schedule();
-  const size_t turn = schedule.NextSliceOf(key.first, moment);
-  if (turn == schedule.slices().size()) return false;
-  const uint64_t begins = schedule.slices()[turn].moment;
-  if (!origins_.LastReplacement(begins, moment, page).has_value()) return false;
-  ASSIGN_OR_RETURN(std::shared_ptr<const Segment> segment,
-                   trace_->LoadSegment(key.first, key.second));
-  const uint64_t count = schedule.CountAt(key.first, moment);
-  return TouchedPages::ComesInAt(segment->records(), page, count);
-}
-
 // Whether what the view of `thread`, which makes the next transition, has of the page is what the
 // thread would find; read into `out`.
 absl::StatusOr<bool> MemoryView::HasOwn(const SegmentReplay& present, int32_t thread,
@@ -85,15 +33,15 @@ absl::StatusOr<bool> MemoryView::HasOwn(const SegmentReplay& present, int32_t th
   if (!IsNewest(thread, moment) || !present.ReadHeld(address, out)) return false;
   const SegmentKey key = {thread, present.segment().info().number};
   if (present.before_turn()) {
-    ASSIGN_OR_RETURN(const bool later, IsOfTurnToCome(key, moment, PageOf(address)));
+    ASSIGN_OR_RETURN(const bool later, replacements_.IsOfTurnToCome(key, moment, PageOf(address)));
     if (later) return false;
   }
-  ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, moment, PageOf(address)));
+  ASSIGN_OR_RETURN(const auto replaced, replacements_.Since(key, moment, PageOf(address)));
   return !replaced.has_value();
 }
 
 // Adds what a thread's view has of a page. Who has replaced it has forgotten that.
-void MemoryView::Add(Knowledge knowledge, const std::optional<Replaced>& replaced,
+void MemoryView::Add(Knowledge knowledge, const std::optional<SeenReplacement>& replaced,
                      Findings* findings) {
   if (!replaced.has_value()) {
     findings->known.push_back(std::move(knowledge));
@@ -112,7 +60,7 @@ absl::StatusOr<MemoryView::Knowledge> MemoryView::WithoutOld(const Outdated& out
   for (size_t i = 0; i < others.size(); ++i) differ[i] = newer.bytes[i] != others[i];
   if (differ.none()) return newer;
   if (question.moves > 0 && question.searching) return PageNotKnown(question.page);
-  const Replaced& replaced = outdated.replaced;
+  const SeenReplacement& replaced = outdated.replaced;
   const PageBits asked = question.wanted == nullptr ? differ : differ & *question.wanted;
   std::vector<Learned> learned(kPageBytes);
   if (asked.any()) {
@@ -162,7 +110,7 @@ absl::StatusOr<std::optional<uint64_t>> MemoryView::MayBeOldSince(int32_t thread
   const bool is_fixed =
       region != nullptr && region->inode != 0 && (region->protection & PROT_WRITE) == 0;
   if (is_fixed) return std::nullopt;
-  ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf({thread, number}));
+  ASSIGN_OR_RETURN(const TouchedPages* touched, touched_.Of({thread, number}));
   const TouchedPage* const last = touched->LastOf(page, schedule.CountAt(thread, moment));
   if (last == nullptr) return std::nullopt;
   const uint64_t looked = std::min(moment, schedule.MomentFrom(thread, last->count));

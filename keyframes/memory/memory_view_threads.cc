@@ -44,7 +44,7 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
   const uint64_t count = process_->schedule().CountAt(thread, question.moment);
   const uint64_t number = process_->thread(thread).SegmentAt(count);
   const SegmentKey key = {thread, number};
-  ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf(key));
+  ASSIGN_OR_RETURN(const TouchedPages* touched, touched_.Of(key));
   const TouchedPage* last = touched->LastOf(page, count);
   if (last == nullptr) return false;
   if (!last->left) {
@@ -57,14 +57,10 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
           VerifiedMoment(knowledge, question.moment) < question.origin) {
         return true;
       }
-      ASSIGN_OR_RETURN(const bool later, IsOfTurnToCome(key, question.moment, page));
-      if (before_turn && later) {
-        const uint64_t stopped = process_->schedule().MomentTo(thread, count);
-        findings->lost = std::max(findings->lost.value_or(0), stopped);
-        return true;
-      }
+      ASSIGN_OR_RETURN(const bool lost, LosesInTurnToCome(key, before_turn, question, findings));
+      if (lost) return true;
       knowledge.latest = NewestMoment(knowledge, question.moment);
-      ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, page));
+      ASSIGN_OR_RETURN(const auto replaced, replacements_.Since(key, question.moment, page));
       Add(std::move(knowledge), replaced, findings);
       return true;
     }
@@ -75,6 +71,21 @@ absl::StatusOr<bool> MemoryView::AskPresent(const Question& question, int32_t th
     const uint64_t moment = process_->schedule().MomentTo(thread, last->count);
     findings->lost = std::max(findings->lost.value_or(0), std::min(moment, question.moment));
   }
+  return true;
+}
+
+// Of a thread that `waits` in the last state of the segment that counts: whether it no longer had
+// the page when it stopped, as far as is known.
+absl::StatusOr<bool> MemoryView::LosesInTurnToCome(const SegmentKey& key, bool waits,
+                                                   const Question& question, Findings* findings) {
+  if (!waits) return false;
+  ASSIGN_OR_RETURN(const bool later,
+                   replacements_.IsOfTurnToCome(key, question.moment, question.page));
+  if (!later) return false;
+  const Schedule& schedule = process_->schedule();
+  const uint64_t stopped =
+      schedule.MomentTo(key.first, schedule.CountAt(key.first, question.moment));
+  findings->lost = std::max(findings->lost.value_or(0), stopped);
   return true;
 }
 
@@ -123,21 +134,16 @@ absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, ui
     Knowledge knowledge{.thread = thread, .ended = number, .latest = 0, .bytes = {}};
     knowledge.latest = NewestMoment(knowledge, question.moment);
     const bool waits = EndCountOf(key) == count && WaitsAt(thread, question.moment);
-    if (waits) {
-      ASSIGN_OR_RETURN(const bool later, IsOfTurnToCome(key, question.moment, question.page));
-      if (later) {
-        const uint64_t stopped = process_->schedule().MomentTo(thread, count);
-        findings->lost = std::max(findings->lost.value_or(0), stopped);
-        return absl::OkStatus();
-      }
-    }
-    ASSIGN_OR_RETURN(const auto replaced, ReplacedSince(key, question.moment, question.page));
+    ASSIGN_OR_RETURN(const bool lost, LosesInTurnToCome(key, waits, question, findings));
+    if (lost) return absl::OkStatus();
     if (auto it = remembered_.find({key, question.page}); it != remembered_.end()) {
       std::copy(it->second.begin(), it->second.end(), knowledge.bytes.begin());
+      ASSIGN_OR_RETURN(const auto replaced,
+                       replacements_.Since(key, question.moment, question.page));
       Add(std::move(knowledge), replaced, findings);
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const TouchedPages* touched, TouchedPagesOf(key));
+    ASSIGN_OR_RETURN(const TouchedPages* touched, touched_.Of(key));
     const TouchedPage* last = touched->LastOf(question.page, ~uint64_t{0});
     if (last == nullptr) continue;
     if (last->left) {
@@ -150,6 +156,7 @@ absl::Status MemoryView::AskEarlier(const Question& question, int32_t thread, ui
     auto it = ending->offset.find(question.page);
     if (it == ending->offset.end()) continue;  // its import lies after the segment's last state
     std::memcpy(knowledge.bytes.data(), ending->bytes.data() + it->second, kPageBytes);
+    ASSIGN_OR_RETURN(const auto replaced, replacements_.Since(key, question.moment, question.page));
     Add(std::move(knowledge), replaced, findings);
     return absl::OkStatus();
   }

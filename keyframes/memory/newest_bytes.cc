@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
 #include "keyframes/memory/learned_slices.h"
 #include "keyframes/memory/seen_stores.h"
@@ -70,24 +71,38 @@ class NewestBytes::Order {
   // Of a byte that the thread's present segment began with: what was last learned or written of it
   // in the one before.
   absl::Status LookBeforeSegment(size_t byte, KnownByte* known) {
-    ASSIGN_OR_RETURN(const auto segment, SegmentAt(known->thread, question_.moment));
-    if (segment == nullptr || known->learned.count != segment->info().first_count) {
-      return absl::OkStatus();
+    const auto [it, is_new] = begins_.try_emplace(known->thread);
+    if (is_new) {
+      ASSIGN_OR_RETURN(it->second, BeginOf(known->thread));
     }
-    const uint64_t began = process_.schedule().MomentTo(known->thread, known->learned.count);
-    if (segment->info().number == 0 || began == 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const auto before, SegmentAt(known->thread, began - 1));
-    if (before == nullptr || before->info().number + 1 != segment->info().number ||
-        TouchedPages(before->records()).LastOf(question_.page, ~uint64_t{0}) == nullptr) {
-      return absl::OkStatus();
-    }
+    const Begin& begin = it->second;
+    if (!begin.had_page || known->learned.count != begin.count) return absl::OkStatus();
     PageBits bit;
     bit.set(byte);
     ASSIGN_OR_RETURN(const std::vector<Learned> learned,
-                     views_->LastKnown(known->thread, before->info().number, question_.moment,
+                     views_->LastKnown(known->thread, begin.number - 1, question_.moment,
                                        question_.page, bit, /*since=*/0, question_.interrupt));
     known->learned = learned[byte];
     return absl::OkStatus();
+  }
+
+  // The present segment of a thread, and whether the one before had the page.
+  struct Begin {
+    uint64_t number = 0;
+    uint64_t count = 0;
+    bool had_page = false;
+  };
+  absl::StatusOr<Begin> BeginOf(int32_t thread) {
+    ASSIGN_OR_RETURN(const auto segment, SegmentAt(thread, question_.moment));
+    if (segment == nullptr || segment->info().number == 0) return Begin();
+    Begin begin = {.number = segment->info().number, .count = segment->info().first_count};
+    const uint64_t began = process_.schedule().MomentTo(thread, begin.count);
+    if (began == 0) return begin;
+    ASSIGN_OR_RETURN(const auto before, SegmentAt(thread, began - 1));
+    begin.had_page =
+        before != nullptr && before->info().number + 1 == begin.number &&
+        TouchedPages(before->records()).LastOf(question_.page, ~uint64_t{0}) != nullptr;
+    return begin;
   }
 
   // Null: it is not there.
@@ -102,6 +117,7 @@ class NewestBytes::Order {
   const Question& question_;
   LearnedSlices slices_;
   SeenStores seen_;
+  absl::flat_hash_map<int32_t, Begin> begins_;  // by thread
 };
 
 absl::Status NewestBytes::Merge(absl::Span<const ThreadPage> known, const Question& question,

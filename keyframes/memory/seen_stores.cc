@@ -111,7 +111,8 @@ absl::StatusOr<bool> SeenStores::IsOnlyBy(int32_t thread, size_t slice, const Se
     ASSIGN_OR_RETURN(const std::optional<uint8_t> has, ByteOf(other, moment_, address));
     if (!has.has_value()) continue;
     ASSIGN_OR_RETURN(const KnownByte known, last_known(other, moment_, own.learned.moment));
-    if (!known.learned.imported && learned->WasOver(known) > began) return false;
+    const bool may_be_its = !known.learned.imported || known.learned.is_new;
+    if (may_be_its && learned->WasOver(known) > began) return false;
   }
   return true;
 }
@@ -138,10 +139,9 @@ absl::StatusOr<size_t> SeenStores::SliceOf(const KnownByte& write, LearnedSlices
       const auto [only, is_new] = only_by_.try_emplace({write.thread, slice, i, byte}, false);
       if (is_new) {
         if (++looked_up > kMostLookedUp) return process_.schedule().slices().size();
-        ASSIGN_OR_RETURN(const bool is, IsOnlyBy(write.thread, slice, seen, byte, learned));
-        only_by_[{write.thread, slice, i, byte}] = is;
+        ASSIGN_OR_RETURN(only->second, IsOnlyBy(write.thread, slice, seen, byte, learned));
       }
-      if (only_by_[{write.thread, slice, i, byte}]) return seen.slice;
+      if (only->second) return seen.slice;
     }
   }
   return process_.schedule().slices().size();

@@ -27,6 +27,7 @@ struct Learned {
   // The state of the thread: that in which it was imported, or that which a write led to.
   uint64_t count = 0;
   bool imported = false;
+  bool is_new = false;  // of an import: no other thread was known to have it
 };
 
 // A line as somebody has seen it.

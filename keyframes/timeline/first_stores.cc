@@ -16,7 +16,7 @@ namespace {
 
 using Line = std::array<uint8_t, kLineBytes>;
 
-// Stopping for each takes a microsecond or so.
+// More are not worth the time: a loop may make millions.
 constexpr int kMostStores = 2000;
 
 bool Raised(const std::atomic<bool>* interrupt) {

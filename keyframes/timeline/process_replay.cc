@@ -278,7 +278,7 @@ absl::StatusOr<std::vector<Learned>> ProcessReplay::LastKnown(int32_t thread,
     // What is imported where a turn begins was learned then, not when the one before ended.
     const bool in_turn = byte.imported && (at_once ? from <= moment : !byte.is_new);
     const uint64_t at = in_turn ? from : schedule().MomentTo(thread, byte.count);
-    learned[i] = {std::min(at, moment), byte.count, byte.imported};
+    learned[i] = {std::min(at, moment), byte.count, byte.imported, byte.is_new};
   }
   return learned;
 }

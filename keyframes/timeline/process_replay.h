@@ -3,7 +3,7 @@
 // Being at a moment costs nothing: a thread's own timeline is brought to its state when it is asked
 // something, so moving costs the replay of one thread, not of all.
 //
-// Ten of its methods answer questions of its parts: of threads that search (ThreadHost), and of
+// Twelve of its methods answer questions of its parts: of threads that search (ThreadHost), and of
 // the memory view (ThreadViews).
 //
 // Borrows the trace. Not copyable, not movable. One host thread at a time.
