@@ -115,6 +115,13 @@ void ThreadEngine::Detach(const std::string& reason, std::vector<ThreadToDetach>
   } else if (tracee_->Unpark(); stops_.reported()) {
     const TraceeStop stop = *stops_.TakeReported();
     if (stop.kind == TraceeStopKind::kSignal) how.signal = stop.signal;
+    // Still in the call, whose result is to come.
+    how.running = stop.kind == TraceeStopKind::kNewTask || stop.kind == TraceeStopKind::kExec;
+    if (stop.kind == TraceeStopKind::kNewTask) {
+      engine_->new_tasks().LetGo(stop, process_);
+      how.stays = stop.vfork;
+    }
+    if (how.running) tracee_->Resume(ResumeHow::kSyscall, 0);
   } else {
     how.running = true;
   }

@@ -116,6 +116,12 @@ NewTask NewTasks::OnBirth(ThreadEngine* parent, RecordedProcess* process, const 
   return made;
 }
 
+void NewTasks::LetGo(const TraceeStop& stop, RecordedProcess* process) {
+  AwaitBirth(stop.task);
+  engine_->session().NoteUnrecorded();
+  LetChildGo(stop.task, process->pid(), engine_->session().options().attach_pid == 0);
+}
+
 absl::Status NewTasks::MakeProcess(ThreadEngine* parent, RecordedProcess* process,
                                    const TraceeStop& stop, uint64_t parent_count) {
   RecordingSession& session = engine_->session();

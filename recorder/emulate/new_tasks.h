@@ -43,6 +43,8 @@ class NewTasks {
   // `parent`, in state `parent_count` and in a system call, has reported `stop`: a birth.
   NewTask OnBirth(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
                   uint64_t parent_count);
+  // The same at the end of the recording: the new task runs on alone.
+  void LetGo(const TraceeStop& stop, RecordedProcess* process);
   // The first stop of a task whose birth has not been reported yet.
   void NoteEarlyStop(pid_t task, int wait_status) { early_[task] = wait_status; }
 

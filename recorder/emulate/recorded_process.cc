@@ -231,11 +231,13 @@ void RecordedProcess::LetGo(const std::string& reason) {
   for (const ThreadToDetach& thread : detach) {
     if (thread.stays) engine_->tasks().NoteToDetach(thread.thread);
   }
+  StopToDetach(absl::MakeSpan(detach));
+  CommitArea* area = image_.commit_area();
   for (const ThreadToDetach& thread : detach) {
-    if (thread.running || thread.signal != 0) continue;
-    if (CommitArea* const area = image_.commit_area()) area->Remove(thread.thread);
+    if (!MayCall(thread)) continue;
+    if (area != nullptr) std::exchange(area, nullptr)->Remove(thread.thread);
+    // Each thread has a personality of its own, and passes it on to its children.
     if (!engine_->session().attached()) RandomizeAddressesAgain(thread.thread).IgnoreError();
-    break;
   }
   if (engine_->session().ended_at_snapshot()) {
     kill(pid(), SIGKILL);  // before it runs on

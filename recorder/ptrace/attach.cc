@@ -164,7 +164,7 @@ absl::StatusOr<std::vector<StoppedThread>> Attachment::Keep(uintptr_t options) {
 }
 
 // Brings a running thread to a stop.
-bool StopToDetach(pid_t thread) {
+bool StopRunning(pid_t thread) {
   if (ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) return false;
   while (true) {
     const SeizedStop stop = WaitForSeizedStop(thread, kStopTimeout);
@@ -203,6 +203,23 @@ void PrepareToDetach(pid_t pid, const ThreadToDetach& detach, absl::Span<const V
 }
 
 }  // namespace
+
+bool LeaveCallEntry(pid_t thread) {
+  user_regs_struct registers;
+  if (!GetRegisters(thread, &registers)) return false;
+  if (!IsAtCallEntry(thread)) return true;
+  if (StatusNumber(thread, "Seccomp:") != 0) return false;
+  user_regs_struct without_call = registers;
+  without_call.orig_rax = ~uint64_t{0};
+  if (ptrace(PTRACE_SETREGS, thread, nullptr, &without_call) != 0 || !ContinueToStop(thread, 0) ||
+      WaitForSeizedStop(thread, kStopTimeout).kind != StopKind::kStopped) {
+    return false;
+  }
+  registers.rip -= kSyscallBytes;
+  registers.rax = registers.orig_rax;
+  registers.orig_rax = ~uint64_t{0};
+  return ptrace(PTRACE_SETREGS, thread, nullptr, &registers) == 0;
+}
 
 user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool call_may_fail) {
   user_regs_struct registers = stopped;
@@ -271,12 +288,23 @@ void LetChildGo(pid_t child, pid_t parent, bool launched) {
   Detach(child);
 }
 
-absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
+void StopToDetach(absl::Span<ThreadToDetach> threads) {
+  for (ThreadToDetach& thread : threads) {
+    if (thread.stays) continue;
+    if (thread.running) thread.running = !StopRunning(thread.thread);
+    if (!thread.running && thread.signal == 0) LeaveCallEntry(thread.thread);
+  }
+}
+
+bool MayCall(const ThreadToDetach& thread) {
+  return !thread.stays && !thread.running && thread.signal == 0 && !IsAtCallEntry(thread.thread);
+}
+
+absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> to_detach,
                                absl::Span<const VdsoPatch> patches) {
   absl::Status status;
-  for (const ThreadToDetach& thread : threads) {
-    if (thread.running && !thread.stays) StopToDetach(thread.thread);
-  }
+  std::vector<ThreadToDetach> threads(to_detach.begin(), to_detach.end());
+  StopToDetach(absl::MakeSpan(threads));
   for (const ThreadToDetach& thread : threads) {
     if (!thread.stays) PrepareToDetach(pid, thread, patches);
   }

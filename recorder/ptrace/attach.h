@@ -61,6 +61,13 @@ user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool cal
 // mode or after its exec.
 void LetChildGo(pid_t child, pid_t parent, bool launched);
 
+// Brings a thread that is stopped as it enters a system call, which has done nothing yet, to
+// PTRACE_EVENT_STOP at the instruction that makes it; the thread makes it when it goes on. One in
+// another stop stays as it is. False: it is gone, or stays where it is because its calls are
+// restricted (seccomp): on the way back the kernel shows the filter a call that there is not, and
+// some filters kill for that.
+bool LeaveCallEntry(pid_t thread);
+
 // Lets a thread that was asked to stop go on from another stop, a ptrace event: the thread or
 // process that it has made there is let go of.
 void PassEvent(pid_t thread, const SeizedStop& event);
@@ -76,10 +83,16 @@ struct ThreadToDetach {
   int signal = 0;
 };
 
+// Stops the threads that are running, as far as they can be, and notes that; brings those that are
+// about to make a system call to before it. Calls may be made in their place (CallInThread) by
+// those that MayCall then.
+void StopToDetach(absl::Span<ThreadToDetach> threads);
+bool MayCall(const ThreadToDetach& thread);
+
 // Detaches the traced threads of process `pid`, which go on as if they had not been stopped, from
 // the registers that they have. `patches` (PatchVdso) are taken back first. Those that are running
-// are stopped for that and go on with their system calls. Threads that are gone, or vanish, are no
-// error.
+// are stopped for that (StopToDetach) and go on with their system calls. Threads that are gone, or
+// vanish, are no error.
 absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
                                absl::Span<const VdsoPatch> patches);
 

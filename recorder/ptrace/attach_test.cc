@@ -11,11 +11,14 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "recorder/process/memory_map.h"
+#include "recorder/ptrace/remote_call.h"
+#include "recorder/ptrace/thread_facts.h"
 
 namespace hindsight {
 namespace {
@@ -212,6 +215,49 @@ TEST(AttachTest, OptionsAreInForce) {
   ASSERT_TRUE(WIFSTOPPED(status));
   EXPECT_EQ(WSTOPSIG(status), SIGTRAP | 0x80);
   EXPECT_TRUE(DetachFromProcess(child.pid(), {{.thread = child.pid(), .running = false}}, {}).ok());
+  child.Finish(&status);
+  EXPECT_EQ(status, 0);
+}
+
+// The read that it was about to make is made, and so is ours before it.
+TEST(AttachTest, AThreadThatWasEnteringACallMakesItAfterThoseOfOthers) {
+  Child child("cat");
+  child.WaitForState('S');
+  auto threads = AttachToProcess(child.pid(), PTRACE_O_TRACESYSGOOD);
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  ptrace(PTRACE_SYSCALL, child.pid(), nullptr, nullptr);
+  int status;
+  ASSERT_EQ(waitpid(child.pid(), &status, __WALL), child.pid());
+  ASSERT_TRUE(IsAtCallEntry(child.pid()));
+  EXPECT_EQ(CallInThread(child.pid(), SYS_getppid, {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  std::vector<ThreadToDetach> detach = {{.thread = child.pid()}};
+  EXPECT_FALSE(MayCall(detach[0]));
+  StopToDetach(absl::MakeSpan(detach));
+  ASSERT_TRUE(MayCall(detach[0]));
+  auto result = CallInThread(child.pid(), SYS_getppid, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(*result, getpid());
+  EXPECT_TRUE(DetachFromProcess(child.pid(), detach, {}).ok());
+  child.Finish(&status);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(AttachTest, AThreadThatWaitsInACallIsStoppedAndMakesItAgain) {
+  Child child("cat");
+  child.WaitForState('S');
+  auto threads = AttachToProcess(child.pid(), kOptions);
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  ptrace(PTRACE_CONT, child.pid(), nullptr, nullptr);
+  child.WaitForState('S');
+  std::vector<ThreadToDetach> detach = {{.thread = child.pid(), .running = true}};
+  EXPECT_FALSE(MayCall(detach[0]));
+  StopToDetach(absl::MakeSpan(detach));
+  ASSERT_TRUE(MayCall(detach[0]));
+  EXPECT_EQ(*CallInThread(child.pid(), SYS_getppid, {}), getpid());
+  EXPECT_TRUE(DetachFromProcess(child.pid(), detach, {}).ok());
+  child.WaitForState('S');
+  int status;
   child.Finish(&status);
   EXPECT_EQ(status, 0);
 }

@@ -16,6 +16,7 @@
 #include "base/unique_fd.h"
 #include "recorder/process/memory_map.h"
 #include "recorder/process/process_memory.h"
+#include "recorder/ptrace/thread_facts.h"
 #include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
@@ -46,6 +47,11 @@ absl::StatusOr<uint64_t> FindInstruction(pid_t thread) {
 
 absl::StatusOr<int64_t> CallInThread(pid_t thread, int64_t number,
                                      const std::array<uint64_t, 6>& arguments) {
+  if (IsAtCallEntry(thread)) {
+    // Ours would take the place of its own, which would never be made.
+    return absl::FailedPreconditionError(
+        absl::StrCat("thread ", thread, " is entering a system call"));
+  }
   ASSIGN_OR_RETURN(const uint64_t instruction, FindInstruction(thread));
   user_regs_struct saved;
   if (ptrace(PTRACE_GETREGS, thread, nullptr, &saved) != 0) return Gone(thread);

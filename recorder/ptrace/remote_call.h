@@ -15,8 +15,9 @@ namespace hindsight {
 
 // What the call returned to the thread. Its registers, and an interrupted call of its own, are as
 // they were afterwards. kUnavailable: the thread is gone, or its process has no vdso: the
-// instruction is found there.
-// Requires: traced, stopped, with no signal about to be delivered. Not for calls that block.
+// instruction is found there. kFailedPrecondition: it is entering a call of its own
+// (LeaveCallEntry). Requires: traced, stopped, with no signal about to be delivered. Not for calls
+// that block.
 absl::StatusOr<int64_t> CallInThread(pid_t thread, int64_t number,
                                      const std::array<uint64_t, 6>& arguments);
 

@@ -17,6 +17,12 @@ struct RseqConfiguration {
 
 }  // namespace
 
+bool IsAtCallEntry(pid_t thread) {
+  __ptrace_syscall_info info = {};
+  return ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof(info), &info) > 0 &&
+         info.op == PTRACE_SYSCALL_INFO_ENTRY;
+}
+
 bool Is64Bit(pid_t thread) {
   user_regs_struct registers;
   iovec buffer = {&registers, sizeof(registers)};

@@ -12,6 +12,9 @@ namespace hindsight {
 // Whether it executes 64-bit code: has the registers of x86-64, not of i386.
 bool Is64Bit(pid_t thread);
 
+// Whether it is stopped as it enters a system call. Requires: the option TRACESYSGOOD.
+bool IsAtCallEntry(pid_t thread);
+
 // What it has registered with rseq(2).
 struct RseqRegistration {
   uint64_t address = 0;  // 0: nothing

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "recorder/ptrace/attach.h"
 #include "recorder/ptrace/thread_stop.h"
 
 namespace hindsight {
@@ -94,6 +95,7 @@ bool TraceeStops::StopInCall() {
   tracee_->Unpark();
   if (const std::optional<TraceeStop> stop = TakeReported()) {
     if (stop->kind == TraceeStopKind::kExited) return false;
+    if (stop->kind == TraceeStopKind::kSyscall) LeaveCallEntry(tracee_->thread());
     if (stop->kind != TraceeStopKind::kSignal) return true;
     ContinueToStop(tracee_->thread(), stop->signal);
   } else {
