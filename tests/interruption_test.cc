@@ -1,7 +1,8 @@
-// A recorder that is killed, and traces that were damaged afterwards.
+// A recorder that is killed, or ends before the program, and traces that were damaged afterwards.
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/personality.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tests/harness/gdb.h"
 #include "tests/harness/recording.h"
 
@@ -70,6 +72,17 @@ TEST(InterruptionTest, KilledAmongManyCalls) {
     RecordAndKill(trace, "endless_calls", absl::StrCat(thousands, "000 calls\n"));
     EXPECT_EQ(InfoField(trace, "state"), "interrupted");
     ExpectExact(trace);
+  }
+}
+
+// Of a thread that was about to make a call when the recording ended, the call is made.
+TEST(InterruptionTest, AProgramDoesNotNoticeWhenItsRecordingEnds) {
+  constexpr int kFirstMs = 15, kLastMs = 400, kStepMs = 35;
+  for (int ms = kFirstMs; ms <= kLastMs; ms += kStepMs) {
+    const Recorded recorded({Program("checks_its_calls")}, {},
+                            {absl::StrCat("--duration=", ms, "ms")});
+    ASSERT_EQ(recorded.run().Ending(), "exit 3") << ms << " ms: " << recorded.run().err;
+    EXPECT_EQ(recorded.run().out, absl::StrFormat("%x\n", personality(0xffffffff))) << ms << " ms";
   }
 }
 

@@ -118,20 +118,25 @@ bool HandleFileCall(GuestCall* call) {
 
 // Two flags are the agent's: what is executed must have them. The program has its own ones in bits
 // that the kernel does not use, so that they are inherited.
+constexpr uint32_t kAskPersonality = 0xffffffff;
+constexpr uint32_t kOursInPersonality = ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT;
+constexpr uint32_t kNoRandomize = 1 << 28, kCompatLayout = 1 << 29;
+
+uint32_t OwnPersonality(uint32_t kernels) {
+  uint32_t own = kernels & ~(kOursInPersonality | kNoRandomize | kCompatLayout);
+  if ((kernels & kNoRandomize) != 0) own |= ADDR_NO_RANDOMIZE;
+  if ((kernels & kCompatLayout) != 0) own |= ADDR_COMPAT_LAYOUT;
+  return own;
+}
+
 int64_t SetPersonality(uint32_t wanted) {
-  constexpr uint32_t kAsk = 0xffffffff, kOurs = ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT;
-  constexpr uint32_t kNoRandomize = 1 << 28, kCompatLayout = 1 << 29;
-  uint32_t set = kAsk;
-  if (wanted != kAsk) {
-    set = wanted | kOurs;
+  uint32_t set = kAskPersonality;
+  if (wanted != kAskPersonality) {
+    set = wanted | kOursInPersonality;
     if ((wanted & ADDR_NO_RANDOMIZE) != 0) set |= kNoRandomize;
     if ((wanted & ADDR_COMPAT_LAYOUT) != 0) set |= kCompatLayout;
   }
-  const auto before = static_cast<uint32_t>(Call(SYS_personality, set));
-  uint32_t shown = before & ~(kOurs | kNoRandomize | kCompatLayout);
-  if ((before & kNoRandomize) != 0) shown |= ADDR_NO_RANDOMIZE;
-  if ((before & kCompatLayout) != 0) shown |= ADDR_COMPAT_LAYOUT;
-  return shown;
+  return OwnPersonality(static_cast<uint32_t>(Call(SYS_personality, set)));
 }
 
 // Calls that would confine the agent as well, or reach what is not the program's. True if answered.
@@ -225,6 +230,11 @@ ChangedMap ReadChangedMap(Thread* thread, const GuestCall& call, int64_t result)
 
 bool CopyGuest(void* to, const void* from, uint64_t bytes) {
   return AgentCopy(to, from, bytes) == 0;
+}
+
+void InstallPersonality() {
+  const auto kernels = static_cast<uint32_t>(Call(SYS_personality, kAskPersonality));
+  Call(SYS_personality, OwnPersonality(kernels));
 }
 
 void FinishCall(Thread* thread, int64_t result) {

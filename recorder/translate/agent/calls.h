@@ -50,6 +50,10 @@ bool IsMemoryLimited();
 // They are the kernel's from now on. Nothing but the execution of a program may follow.
 void InstallLimits();
 
+// The calling thread's personality is the program's own from now on, also in the kernel: what it
+// executes has random addresses again.
+void InstallPersonality();
+
 // What `made` has stored is taken into the view: whoever looks at the recording sees it from the
 // call on, not from when the program uses it. The thread is in the state after the call, which has
 // returned `result`. A store that this misses is found when the program loads it, unless memory is

@@ -182,6 +182,7 @@ bool IsCanonical(uint64_t address) {
   GiveBackThreadSignals(*thread);
   Call(SYS_arch_prctl, ARCH_SET_GS, thread->block->gs_base);
   if (thread->no_time_stamps != 0) Call(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV);
+  InstallPersonality();
   InstallFilters(*thread);
   LeaveNatively(thread, /*step=*/false);
 }
