@@ -163,6 +163,7 @@ bool Disturb(pid_t pid, int round) {
     each.running = ptrace(PTRACE_CONT, each.thread, nullptr, nullptr) == 0;
   }
   usleep(round % 4 * 500);
+  StopToDetach(absl::MakeSpan(detach));
   EXPECT_TRUE(DetachFromProcess(pid, detach, *patches).ok());
   return true;
 }

@@ -83,6 +83,8 @@ TEST(InterruptionTest, AProgramDoesNotNoticeWhenItsRecordingEnds) {
                             {absl::StrCat("--duration=", ms, "ms")});
     ASSERT_EQ(recorded.run().Ending(), "exit 3") << ms << " ms: " << recorded.run().err;
     EXPECT_EQ(recorded.run().out, absl::StrFormat("%x\n", personality(0xffffffff))) << ms << " ms";
+    EXPECT_NE(InfoField(recorded.trace(), "endReason"), "") << ms << " ms";
+    ExpectExact(recorded.trace());
   }
 }
 

@@ -6,8 +6,7 @@
 //     was seen, until a store of the thread made it so;
 //   - who has seen it had something else there before;
 //   - what third ones have stored there, or the kernel for them, was over when the thread learned
-//   what
-//     it had before.
+//     what it had before.
 // (Not told apart: who has seen it stored the same there itself, in the transition before.)
 //
 // Borrows the process's state and views. One host thread at a time, for one moment.

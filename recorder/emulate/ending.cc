@@ -108,7 +108,6 @@ void ThreadEngine::Detach(const std::string& reason, std::vector<ThreadToDetach>
     state_ = State::kEnded;
     return;
   }
-  affinity_.Release();
   ThreadToDetach how = {.thread = thread(), .stays = WaitsForChild()};
   if (state_ == State::kReady) {
     if (cpu_ != nullptr) CommitToProcess();
@@ -118,13 +117,14 @@ void ThreadEngine::Detach(const std::string& reason, std::vector<ThreadToDetach>
     // Still in the call, whose result is to come.
     how.running = stop.kind == TraceeStopKind::kNewTask || stop.kind == TraceeStopKind::kExec;
     if (stop.kind == TraceeStopKind::kNewTask) {
-      engine_->new_tasks().LetGo(stop, process_);
+      engine_->new_tasks().LetGo(this, process_, stop);
       how.stays = stop.vfork;
     }
     if (how.running) tracee_->Resume(ResumeHow::kSyscall, 0);
   } else {
     how.running = true;
   }
+  affinity_.Release();  // what it has made gets back what it had itself
   state_ = State::kEnded;
   if (cpu_ != nullptr && !reason.empty()) {
     const uint64_t count = cpu_->count();

@@ -103,23 +103,26 @@ NewTask NewTasks::OnBirth(ThreadEngine* parent, RecordedProcess* process, const 
   }
   made.recorded = options.children != ChildPolicy::kNone;
   if (!made.recorded) {
-    engine_->session().NoteUnrecorded();
-    parent->affinity().Free(stop.task);
-    LetChildGo(stop.task, process->pid(), options.attach_pid == 0);
+    RunAlone(parent, process, stop.task);
     return made;
   }
   engine_->session().Keep(MakeProcess(parent, process, stop, parent_count));
   if (engine_->tasks().Find(stop.task) == nullptr) {  // its trace could not be made
     made.recorded = false;
-    LetChildGo(stop.task, process->pid(), options.attach_pid == 0);
+    RunAlone(parent, process, stop.task);
   }
   return made;
 }
 
-void NewTasks::LetGo(const TraceeStop& stop, RecordedProcess* process) {
+void NewTasks::LetGo(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop) {
   AwaitBirth(stop.task);
+  RunAlone(parent, process, stop.task);
+}
+
+void NewTasks::RunAlone(ThreadEngine* parent, RecordedProcess* process, pid_t task) {
   engine_->session().NoteUnrecorded();
-  LetChildGo(stop.task, process->pid(), engine_->session().options().attach_pid == 0);
+  parent->affinity().Free(task);
+  LetChildGo(task, process->pid(), engine_->session().options().attach_pid == 0);
 }
 
 absl::Status NewTasks::MakeProcess(ThreadEngine* parent, RecordedProcess* process,

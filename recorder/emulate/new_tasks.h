@@ -44,12 +44,13 @@ class NewTasks {
   NewTask OnBirth(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
                   uint64_t parent_count);
   // The same at the end of the recording: the new task runs on alone.
-  void LetGo(const TraceeStop& stop, RecordedProcess* process);
+  void LetGo(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop);
   // The first stop of a task whose birth has not been reported yet.
   void NoteEarlyStop(pid_t task, int wait_status) { early_[task] = wait_status; }
 
  private:
   void AwaitBirth(pid_t task);
+  void RunAlone(ThreadEngine* parent, RecordedProcess* process, pid_t task);
   void Begin(RecordedProcess* process, absl::Span<const StoppedThread> threads);
   absl::Status MakeProcess(ThreadEngine* parent, RecordedProcess* process, const TraceeStop& stop,
                            uint64_t parent_count);

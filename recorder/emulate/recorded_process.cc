@@ -231,6 +231,10 @@ void RecordedProcess::LetGo(const std::string& reason) {
   for (const ThreadToDetach& thread : detach) {
     if (thread.stays) engine_->tasks().NoteToDetach(thread.thread);
   }
+  if (engine_->session().ended_at_snapshot()) {
+    kill(pid(), SIGKILL);  // before it runs on
+    return;
+  }
   StopToDetach(absl::MakeSpan(detach));
   CommitArea* area = image_.commit_area();
   for (const ThreadToDetach& thread : detach) {
@@ -238,10 +242,6 @@ void RecordedProcess::LetGo(const std::string& reason) {
     if (area != nullptr) std::exchange(area, nullptr)->Remove(thread.thread);
     // Each thread has a personality of its own, and passes it on to its children.
     if (!engine_->session().attached()) RandomizeAddressesAgain(thread.thread).IgnoreError();
-  }
-  if (engine_->session().ended_at_snapshot()) {
-    kill(pid(), SIGKILL);  // before it runs on
-    return;
   }
   // Patches in memory that is shared with another process stay.
   const absl::Status status = DetachFromProcess(

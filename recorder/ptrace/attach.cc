@@ -209,16 +209,11 @@ bool LeaveCallEntry(pid_t thread) {
   if (!GetRegisters(thread, &registers)) return false;
   if (!IsAtCallEntry(thread)) return true;
   if (StatusNumber(thread, "Seccomp:") != 0) return false;
-  user_regs_struct without_call = registers;
-  without_call.orig_rax = ~uint64_t{0};
-  if (ptrace(PTRACE_SETREGS, thread, nullptr, &without_call) != 0 || !ContinueToStop(thread, 0) ||
-      WaitForSeizedStop(thread, kStopTimeout).kind != StopKind::kStopped) {
-    return false;
-  }
   registers.rip -= kSyscallBytes;
   registers.rax = registers.orig_rax;
-  registers.orig_rax = ~uint64_t{0};
-  return ptrace(PTRACE_SETREGS, thread, nullptr, &registers) == 0;
+  registers.orig_rax = ~uint64_t{0};  // no call: the kernel leaves the registers as they are
+  return ptrace(PTRACE_SETREGS, thread, nullptr, &registers) == 0 && ContinueToStop(thread, 0) &&
+         WaitForSeizedStop(thread, kStopTimeout).kind == StopKind::kStopped;
 }
 
 user_regs_struct RegistersToResumeFrom(const user_regs_struct& stopped, bool call_may_fail) {
@@ -297,14 +292,14 @@ void StopToDetach(absl::Span<ThreadToDetach> threads) {
 }
 
 bool MayCall(const ThreadToDetach& thread) {
-  return !thread.stays && !thread.running && thread.signal == 0 && !IsAtCallEntry(thread.thread);
+  user_regs_struct registers;
+  return !thread.stays && !thread.running && thread.signal == 0 &&
+         GetRegisters(thread.thread, &registers) && !IsAtCallEntry(thread.thread);
 }
 
-absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> to_detach,
+absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
                                absl::Span<const VdsoPatch> patches) {
   absl::Status status;
-  std::vector<ThreadToDetach> threads(to_detach.begin(), to_detach.end());
-  StopToDetach(absl::MakeSpan(threads));
   for (const ThreadToDetach& thread : threads) {
     if (!thread.stays) PrepareToDetach(pid, thread, patches);
   }

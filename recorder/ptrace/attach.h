@@ -84,15 +84,14 @@ struct ThreadToDetach {
 };
 
 // Stops the threads that are running, as far as they can be, and notes that; brings those that are
-// about to make a system call to before it. Calls may be made in their place (CallInThread) by
-// those that MayCall then.
+// about to make a system call to before it. What MayCall then may be made to call (CallInThread).
 void StopToDetach(absl::Span<ThreadToDetach> threads);
 bool MayCall(const ThreadToDetach& thread);
 
 // Detaches the traced threads of process `pid`, which go on as if they had not been stopped, from
-// the registers that they have. `patches` (PatchVdso) are taken back first. Those that are running
-// are stopped for that (StopToDetach) and go on with their system calls. Threads that are gone, or
-// vanish, are no error.
+// the registers that they have. `patches` (PatchVdso) are taken back first. Those that waited in
+// system calls go on with them. Threads that are gone, or vanish, are no error.
+// Requires: none is running (StopToDetach).
 absl::Status DetachFromProcess(pid_t pid, absl::Span<const ThreadToDetach> threads,
                                absl::Span<const VdsoPatch> patches);
 

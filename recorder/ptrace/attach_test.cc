@@ -133,6 +133,7 @@ TEST(AttachTest, AHundredTimesUnnoticed) {
                 0);
     }
     usleep(i % 3 * 1000);
+    StopToDetach(absl::MakeSpan(detach));
     EXPECT_TRUE(DetachFromProcess(child.pid(), detach, *patches).ok());
     usleep(i % 7 * 1000);
   }
@@ -172,6 +173,7 @@ TEST(AttachTest, StoppedProcessStaysStopped) {
       if (i == 1) ptrace(PTRACE_LISTEN, detach[t].thread, nullptr, nullptr);
       detach[t].running = i == 1;
     }
+    StopToDetach(absl::MakeSpan(detach));
     EXPECT_TRUE(DetachFromProcess(child.pid(), detach, {}).ok());
     child.WaitForState('T');
   }

@@ -1,8 +1,11 @@
 // Four threads make system calls all the time for 0.7 s, among them those that make threads and
-// processes, while a timer's signal comes to them. Each must do what it does natively. Ends with
-// status 3 and prints the personality that the first thread has in the end.
+// processes, while a timer's signal comes to them. Each must do what it does natively, and children
+// may run on the processors that their parent had at the start. Ends with status 3 and prints the
+// personality that the first thread has in the end.
 
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -18,6 +21,7 @@ extern char** environ;
 
 static volatile int over;
 static volatile int alarms;
+static cpu_set_t processors;
 
 static void OnAlarm(int signal) { alarms = signal; }
 
@@ -52,7 +56,11 @@ static void* Births(void* unused) {
     REQUIRE(pthread_join(thread, &result) == 0 && result == &status);
     const pid_t child = fork();
     REQUIRE(child >= 0);
-    if (child == 0) _exit(7);
+    if (child == 0) {
+      cpu_set_t own;
+      REQUIRE(sched_getaffinity(0, sizeof(own), &own) == 0 && CPU_EQUAL(&own, &processors));
+      _exit(7);
+    }
     REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
   }
   return unused;
@@ -72,6 +80,7 @@ int main(void) {
   struct sigaction action = {.sa_handler = OnAlarm, .sa_flags = SA_RESTART};
   const struct itimerspec period = {{0, 5000000}, {0, 5000000}};
   timer_t timer;
+  REQUIRE(sched_getaffinity(0, sizeof(processors), &processors) == 0);
   REQUIRE(sigaction(SIGALRM, &action, NULL) == 0);
   REQUIRE(timer_create(CLOCK_MONOTONIC, NULL, &timer) == 0);
   for (int i = 0; i < 4; ++i) REQUIRE(pthread_create(&threads[i], NULL, subjects[i], NULL) == 0);
