@@ -19,17 +19,6 @@ uint64_t HostInMap(uint64_t host, uint16_t flags_read) {
   return flags_read != 0 ? host | kReadsFlags : host;
 }
 
-std::optional<GuestPlace> RecoverIn(const Translation& translation, uint64_t host) {
-  const StoredBlock& block = translation.block;
-  const uint64_t offset = host - translation.host;
-  if (offset >= block.code.size()) return std::nullopt;  // a stub, or an exit
-  auto entry = std::upper_bound(block.side.begin(), block.side.end(), offset,
-                                [](uint64_t o, const SideEntry& e) { return o < e.host_offset; });
-  if (entry == block.side.begin()) return std::nullopt;
-  --entry;
-  return GuestPlace{translation.guest_pc + entry->guest_offset, entry->adjust, entry->saved};
-}
-
 }  // namespace
 
 CodeCache::CodeCache(MemoryFile* file, TranslationMemo* memo) : file_(file), memo_(memo) {
@@ -231,7 +220,7 @@ bool CodeCache::AddPage(Page page) {
   file_->WriteCode(page->host, absl::MakeConstSpan(piece_).first(bytes));
   code_bytes_ += bytes;
   page_blocks_ += page->image.blocks().size();
-  written_pages_[page->host] = page;
+  written_pages_.insert(page->host);
   known_pages_[page->image.page()] = page;
   if (std::none_of(modules_.begin(), modules_.end(),
                    [=](Page other) { return other->module == page->module; })) {
@@ -353,22 +342,6 @@ void CodeCache::ForgetAll() {
   sites_.clear();
   ways_.clear();
   page_blocks_ = 0;
-}
-
-std::optional<GuestPlace> CodeCache::Recover(uint64_t host) const {
-  if (auto page = written_pages_.upper_bound(host); page != written_pages_.begin()) {
-    const TranslationMemo::KnownPage& known = *(--page)->second;
-    const uint64_t offset = host - known.host;
-    const PageImage::Block* const block =
-        offset < known.image.code_bytes() ? known.image.At(offset) : nullptr;
-    if (block != nullptr) {
-      const std::optional<Translation> translation = known.image.Get(*block, known.host);
-      return translation.has_value() ? RecoverIn(*translation, host) : std::nullopt;
-    }
-  }
-  auto it = written_.upper_bound(host);
-  if (it == written_.begin()) return std::nullopt;
-  return RecoverIn(*(--it)->second, host);
 }
 
 }  // namespace hindsight

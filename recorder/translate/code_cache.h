@@ -1,5 +1,4 @@
-// What has been translated for one process: where it lies in the arenas, what leads to it, and
-// which guest state each place stands for.
+// What has been translated for one process: where it lies in the arenas, and what leads to it.
 //
 // Borrows the memory file and the memo, which must outlive it. Not copyable. One host thread.
 
@@ -10,24 +9,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "recorder/translate/memo/translation_memo.h"
 #include "recorder/translate/memory_file.h"
 #include "translator/translator.h"
 
 namespace hindsight {
-
-// A guest's state within translated code: see SideEntry.
-struct GuestPlace {
-  uint64_t guest_pc = 0;
-  int64_t adjust = 0;
-  std::array<uint8_t, 4> saved = {};
-};
 
 class CodeCache {
  public:
@@ -83,9 +75,6 @@ class CodeCache {
   // Takes in one that TranslateIndirectTo has made.
   void AddWay(uint64_t key, const Translation* translation);
 
-  // nullopt: not translated from any guest instruction.
-  std::optional<GuestPlace> Recover(uint64_t host) const;
-
   uint64_t block_count() const { return blocks_.size() + page_blocks_; }
   uint64_t code_bytes() const { return code_bytes_; }
 
@@ -133,7 +122,7 @@ class CodeCache {
   // By the number of each page that it depends on.
   absl::flat_hash_map<uint64_t, std::vector<Block>> pages_;
   absl::flat_hash_map<uint64_t, Page> known_pages_;  // by number, those not taken apart
-  absl::btree_map<uint64_t, Page> written_pages_;    // by host, all
+  absl::flat_hash_set<uint64_t> written_pages_;      // their hosts, all
   std::vector<Page> modules_;                        // one of each module that has any
   std::vector<uint64_t> ways_;                       // keys of AddWay
   uint64_t page_blocks_ = 0;                         // in known_pages_

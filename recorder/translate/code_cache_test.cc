@@ -95,16 +95,6 @@ TEST_F(CodeCacheTest, NothingLeadsToWhatIsInvalid) {
   EXPECT_EQ(TargetOf(first), cache_.Find(kSecond));
 }
 
-TEST_F(CodeCacheTest, AStateBelongsToTheLastEntryBefore) {
-  Add(kFirst, kSecond);
-  const uint64_t host = cache_.Find(kFirst);
-  EXPECT_FALSE(cache_.Recover(host + 3).has_value());
-  EXPECT_EQ(cache_.Recover(host + 19)->guest_pc, kFirst);
-  EXPECT_EQ(cache_.Recover(host + 20)->guest_pc, kFirst + 9);
-  EXPECT_EQ(cache_.Recover(host + 20)->adjust, -2);
-  EXPECT_FALSE(cache_.Recover(kLibraryArena).has_value());
-}
-
 TEST_F(CodeCacheTest, TheMapSaysWhetherABlockReadsFlags) {
   Add(kFirst, kSecond);
   EXPECT_EQ(InMap(kFirst), cache_.Find(kFirst));
@@ -120,7 +110,6 @@ TEST_F(CodeCacheTest, WhatComesBackIsWhereItWas) {
   cache_.Invalidate(0, ~uint64_t{0} - 4096);
   EXPECT_EQ(cache_.block_count(), 0u);
   EXPECT_EQ(TargetOf(first), first + 12 + kToExit);
-  EXPECT_TRUE(cache_.Recover(first + 20).has_value());  // a thread may be in it
   cache_.Add(translations_[0].get());
   EXPECT_EQ(cache_.Find(kFirst), first);
   EXPECT_EQ(TargetOf(first), first + 12 + kToExit);

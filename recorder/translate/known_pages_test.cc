@@ -127,9 +127,9 @@ TEST_F(KnownPagesTest, TheirBlocksAreMovedAndLinked) {
     EXPECT_EQ(WordAt(host + 32), exit);
     EXPECT_EQ(WordAt(exit), pc);
     EXPECT_EQ(WordAt(exit + 8), host + 40);
-    EXPECT_FALSE(cache_->Recover(exit).has_value());
-    EXPECT_EQ(cache_->Recover(host + 20)->guest_pc, pc + 9);
-    EXPECT_FALSE(cache_->Recover(host + 3).has_value());
+    EXPECT_FALSE(memo_->places().At(exit).has_value());
+    EXPECT_EQ(memo_->places().At(host + 20)->guest_pc, pc + 9);
+    EXPECT_FALSE(memo_->places().At(host + 3).has_value());
   }
   EXPECT_EQ(TargetOf(kFirst), cache_->Find(kSecond));
   EXPECT_EQ(TargetOf(kSecond), cache_->Find(kThird));
@@ -172,7 +172,7 @@ TEST_F(KnownPagesTest, NothingLeadsToWhatIsInvalid) {
   EXPECT_EQ(WordAt(TargetOf(kSecond)), kSecond);
   EXPECT_EQ(TargetOf(kFirst), cache_->Find(kSecond));
   EXPECT_EQ(cache_->block_count(), 3u);
-  EXPECT_TRUE(cache_->Recover(third + 20).has_value());  // a thread may be in it
+  EXPECT_TRUE(memo_->places().At(third + 20).has_value());  // a thread may be in it
   EXPECT_TRUE(cache_->Invalidate(0x401000, 0x402000));
   EXPECT_EQ(cache_->Find(kFirst), 0u);
   EXPECT_EQ(cache_->Find(kSecond), 0u);
@@ -236,7 +236,7 @@ TEST_F(InheritedCodeTest, LiesAndLeadsWhereItsMakersDoes) {
   for (const uint64_t pc : {kFirst, kSecond, kThird, kOther}) {
     EXPECT_EQ(child_->Find(pc), cache_->Find(pc));
     EXPECT_EQ(TargetInChild(pc), TargetOf(pc));
-    EXPECT_EQ(child_->Recover(child_->Find(pc) + 20)->guest_pc, pc + 9);
+    EXPECT_EQ(memo_->places().At(child_->Find(pc) + 20)->guest_pc, pc + 9);
   }
 }
 

@@ -92,7 +92,7 @@ class ProgramCode {
   // Memory is not exclusive any more: all code is translated anew. Requires: no thread is in
   // translated code.
   void ShareMemory();
-  std::optional<GuestPlace> Recover(uint64_t host) const { return cache_.Recover(host); }
+  std::optional<GuestPlace> Recover(uint64_t host) const { return memo_->places().At(host); }
 
   uint64_t block_count() const { return cache_.block_count(); }
   uint64_t code_bytes() const { return cache_.code_bytes(); }

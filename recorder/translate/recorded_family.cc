@@ -31,7 +31,7 @@ void RecordedFamily::Announce(RecordedBirth birth) {
 
 TranslatedRecording* RecordedFamily::Add(ProcessLog* log) {
   const auto self = std::make_shared<TranslatedRecording*>(nullptr);
-  recordings_.emplace_back(session_, log, &merger_,
+  recordings_.emplace_back(session_, log, &merger_, places_,
                            [this, self](MadeProcess* made) { return OnMade(*self, made); });
   *self = &recordings_.back();
   return *self;

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "recorder/session/recording_session.h"
 #include "recorder/translate/attention.h"
+#include "recorder/translate/memo/guest_places.h"
 #include "recorder/translate/recorded_birth.h"
 #include "recorder/translate/stream/stream_merger.h"
 #include "recorder/translate/translated_recording.h"
@@ -31,9 +32,10 @@ namespace hindsight {
 
 class RecordedFamily {
  public:
-  // `with_children`: what the program makes is recorded as well.
-  RecordedFamily(RecordingSession* session, bool with_children)
-      : session_(session), with_children_(with_children) {}
+  // `places` are of all code that is executed. `with_children`: what the program makes is recorded
+  // as well.
+  RecordedFamily(RecordingSession* session, const GuestPlaces* places, bool with_children)
+      : session_(session), places_(places), with_children_(with_children) {}
   RecordedFamily(const RecordedFamily&) = delete;
   RecordedFamily& operator=(const RecordedFamily&) = delete;
 
@@ -80,6 +82,7 @@ class RecordedFamily {
   void ReportChildren(const TranslatedRecording& recording);
 
   RecordingSession* const session_;
+  const GuestPlaces* const places_;
   const bool with_children_;
   std::mutex mutex_;
   std::vector<RecordedBirth> births_;  // guarded by mutex_

@@ -84,7 +84,9 @@ std::string TranslateEngine::ReasonNotToRecord(const RecordOptions& options) {
 }
 
 TranslateEngine::TranslateEngine(RecordingSession* session)
-    : session_(session), family_(session, FollowsChildren(*session)) {}
+    : session_(session),
+      memo_(std::make_shared<TranslationMemo>(StoreFor(session->options()))),
+      family_(session, &memo_->places(), FollowsChildren(*session)) {}
 
 absl::Status TranslateEngine::Record(pid_t process, absl::Span<const StoppedThread> threads) {
   session_->SetProgram(process);
@@ -124,7 +126,6 @@ absl::Status TranslateEngine::Begin(pid_t process, pid_t thread) {
   recording->modules = session_->modules();
   recording->on_traced = [this](pid_t traced) { services_.LetGo(traced); };
   ASSIGN_OR_RETURN(MemoryFile file, Inject(recording->injection, tracee.get()));
-  memo_ = std::make_shared<TranslationMemo>(StoreFor(options));
   const auto page_pool = std::make_shared<ExecutedPagePool>();
   const TranslationOptions translation = {
       .cpu = options.cpu,

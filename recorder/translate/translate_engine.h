@@ -42,8 +42,8 @@ class TranslateEngine final : public Engine {
   ProcessLog* log_ = nullptr;         // the program's
   std::shared_ptr<MemoryFile> file_;  // likewise
   Attention attention_;
+  const std::shared_ptr<TranslationMemo> memo_;
   RecordedFamily family_;
-  std::shared_ptr<TranslationMemo> memo_;
   RunningServices services_;
   bool running_ = false;  // the program
   bool ended_ = false;    // recording, before the processes did

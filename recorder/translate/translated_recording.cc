@@ -80,12 +80,17 @@ RecordedMemory MakeRecordedMemory(std::shared_ptr<MemoryFile> file,
 }
 
 TranslatedRecording::TranslatedRecording(RecordingSession* session, ProcessLog* log,
-                                         StreamMerger* merger, TranslatedProcess::OnMade on_made)
+                                         StreamMerger* merger, const GuestPlaces* places,
+                                         TranslatedProcess::OnMade on_made)
     : session_(session),
       log_(log),
       pidfd_(static_cast<int>(syscall(SYS_pidfd_open, log->pid(), 0))),
       namespace_(log->pid()),
-      process_(log, &Show, std::move(on_made)),
+      process_(log, &Show, std::move(on_made),
+               [places](uint64_t host) {
+                 const std::optional<GuestPlace> place = places->At(host);
+                 return place.has_value() ? std::optional(place->adjust) : std::nullopt;
+               }),
       clock_(ReadTsc(), session->NowNs()),
       threads_(&process_, log, session->sequence(), &clock_, merger,
                /*has_maker=*/log->manifest().parent_pid != 0),

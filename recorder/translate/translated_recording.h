@@ -20,6 +20,7 @@
 #include "recorder/log/process_log.h"
 #include "recorder/process/pid_namespace.h"
 #include "recorder/session/recording_session.h"
+#include "recorder/translate/memo/guest_places.h"
 #include "recorder/translate/memory_file.h"
 #include "recorder/translate/stream/executed_pages.h"
 #include "recorder/translate/stream/ring_set.h"
@@ -46,9 +47,10 @@ RecordedMemory MakeRecordedMemory(std::shared_ptr<MemoryFile> file,
 
 class TranslatedRecording {
  public:
-  // `log` is that of the process, whose manifest says who has made it.
+  // `log` is that of the process, whose manifest says who has made it; `places` are of all code
+  // that is executed.
   TranslatedRecording(RecordingSession* session, ProcessLog* log, StreamMerger* merger,
-                      TranslatedProcess::OnMade on_made);
+                      const GuestPlaces* places, TranslatedProcess::OnMade on_made);
   TranslatedRecording(const TranslatedRecording&) = delete;
   TranslatedRecording& operator=(const TranslatedRecording&) = delete;
 

@@ -57,10 +57,9 @@ void TakeMiss(Thread* thread, uint64_t address, uint64_t bytes) {
   ViewOf(*thread).Compare(address, bytes, thread->count);
 }
 
-bool TakeViewFault(Thread* thread, uint64_t address) {
+bool TakeViewFault(Thread* thread, uint64_t address, ThreadView::StateAt at) {
   ThreadView& view = ViewOf(*thread);
-  return IsRecorded(*thread) && view.IsView(address) &&
-         view.Touch(address - view.distance(), thread->count);
+  return IsRecorded(*thread) && view.IsView(address) && view.Touch(address - view.distance(), at);
 }
 
 uint64_t GuestAddress(const Thread& thread, uint64_t address) {

@@ -103,9 +103,9 @@ void ExpectLocked(Thread* thread);
 void TakeLocked(Thread* thread);
 // The same for one that translated code has executed at `time`.
 void TakeLockedAt(Thread* thread, uint64_t time);
-// A fault at `address`, in the thread's present count. True if that is the view's, and the page is
-// there now: the access can be tried again.
-bool TakeViewFault(Thread* thread, uint64_t address);
+// A fault at `address`, in state `at`. True if that is the view's, and the page is there now: the
+// access can be tried again.
+bool TakeViewFault(Thread* thread, uint64_t address, ThreadView::StateAt at);
 // [start, end) is mapped anew, or not at all: its pages leave all threads' views, those of others
 // when they next look.
 void DropInAllViews(Thread* thread, uint64_t start, uint64_t end);

@@ -211,17 +211,6 @@ void OrderBranch(Thread* thread) {
   ++thread->count;
 }
 
-// The counter may have been decremented by all of a block's instructions. What translated code has
-// told is older than the state in which it was interrupted, too: the locked instructions that it
-// has executed.
-void NoteProgress(Thread* thread, uint64_t counter) {
-  const uint64_t told = thread->block->locked_next;
-  const uint64_t reached = thread->block->count_end - counter;
-  const uint64_t surely = reached > kLargestBlock ? reached - kLargestBlock : 0;
-  if (thread->count < told) thread->count = told;
-  if (thread->count < surely) thread->count = surely;
-}
-
 extern "C" [[noreturn]] void AgentHandleExit(Thread* thread) {
   HsThreadBlock* block = thread->block;
   thread->count = block->count_end - thread->registers[kR10] +

@@ -22,10 +22,6 @@ namespace hindsight::agent {
 // Lets the thread execute the guest's own code at its pc: one instruction, or for good.
 [[noreturn]] void LeaveNatively(Thread* thread, bool step);
 
-// Translated code was interrupted where r10 was `counter`. Brings the thread's count to a state
-// that it has reached for certain, at most a block before the one that it is in.
-void NoteProgress(Thread* thread, uint64_t counter);
-
 }  // namespace hindsight::agent
 
 #endif  // HINDSIGHT_RECORDER_TRANSLATE_AGENT_RUN_H_

@@ -146,9 +146,10 @@ bool IsViewFault(Thread* thread, int* signal, int32_t* info, FrameContext* conte
     }
     return false;
   }
-  if (!operating) NoteProgress(thread, registers.r10);
+  ThreadView::StateAt at = {thread->count};
+  if (!operating) at = {thread->block->count_end - registers.r10, registers.rip};
   thread->copy_fault_signal = 0;
-  if (TakeViewFault(thread, registers.fault_address)) return true;
+  if (TakeViewFault(thread, registers.fault_address, at)) return true;
   registers.fault_address = address;
   memcpy(&info[4], &address, sizeof(address));
   const bool met = thread->copy_fault_signal != 0;

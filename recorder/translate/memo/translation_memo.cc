@@ -193,6 +193,7 @@ const TranslationMemo::KnownPage* TranslationMemo::PlacePage(Module* module, uin
     const uint64_t host = PlaceFor(number * kPageBytes, image->code_bytes());
     if (host != 0 && image->CanMove(host)) {
       page = std::make_unique<KnownPage>(KnownPage{*image, host, module});
+      places_.Add(&page->image, host);
     }
   }
   return module->SetPage(number, std::move(page));
@@ -264,6 +265,7 @@ const Translation* TranslationMemo::Add(Module* module,
                                         std::unique_ptr<const Translation> translation) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Translation* const added = made_.emplace_back(std::move(translation)).get();
+  places_.Add(added);
   if (module == nullptr) return added;
   if (store_ != nullptr && !module->name().empty() && added->lasting) module->NoteMade(added);
   module->Add(added);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "recorder/translate/memo/guest_places.h"
 #include "recorder/translate/memo/page_image.h"
 #include "recorder/translate/memo/translation.h"
 #include "recorder/translate/memo/translation_file.h"
@@ -89,6 +90,9 @@ class TranslationMemo {
   // The blocks of `page`, one by one.
   std::vector<const Translation*> BlocksOf(const KnownPage& page);
 
+  // Of all code that has been placed.
+  const GuestPlaces& places() const { return places_; }
+
   // What translations that are added point into.
   StoragePool* pool() { return &pool_; }
   // Translations live as long as the memo. Null `module`: nobody finds it.
@@ -105,6 +109,7 @@ class TranslationMemo {
 
   const std::unique_ptr<TranslationStore> store_;
   StoragePool pool_;
+  GuestPlaces places_;
   std::mutex mutex_;                          // for all that follows
   std::array<uint64_t, 2> taken_bytes_ = {};  // of the arenas
   std::array<std::vector<Chunk>, 2> free_;    // of that, given back

@@ -37,6 +37,7 @@ class FakeAgent {
   }
   void Page(uint64_t address, const std::vector<uint8_t>& bytes) {
     auto* const page = Reserve<HsPage>(HS_ENTRY_PAGE, 0, 0);
+    page->host = 0;
     page->address = address;
     std::memset(page->bytes, 0, kPageBytes);
     std::copy(bytes.begin(), bytes.end(), page->bytes);
@@ -45,6 +46,7 @@ class FakeAgent {
   // The first line of a page begins with `word` from now on.
   void Word(uint64_t address, uint64_t word, uint64_t time = 0) {
     auto* const lines = Reserve<HsLines>(HS_ENTRY_LINES, time, kLineBytes);
+    lines->host = 0;
     lines->address = address;
     lines->mask = 1;
     std::memset(lines->bytes, 0, kLineBytes);

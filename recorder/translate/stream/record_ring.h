@@ -162,12 +162,15 @@ enum HsStandTrigger { HS_STAND_POINT = 1, HS_STAND_SIGNAL = 6 };
 
 struct HsPage {
   struct HsEntry entry;
+  uint64_t host;  // 0; or translated code at this address is about to use the page: the state is
+                  // entry.count plus the `adjust` of that place (SideEntry)
   uint64_t address;
   uint8_t bytes[4096];
 };
 
 struct HsLines {
   struct HsEntry entry;
+  uint64_t host;     // as in HsPage
   uint64_t address;  // of the page
   uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each
   uint64_t known;    // bit i: that is what another recorded thread sees there: no change of memory

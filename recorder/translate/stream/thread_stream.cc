@@ -95,10 +95,26 @@ int64_t NumberOf(const HsCall& call) { return static_cast<int32_t>(call.number);
 
 }  // namespace
 
+// nullopt: it is of no state.
+std::optional<uint64_t> ThreadStream::CountOf(const HsEntry& entry) const {
+  uint64_t host = 0;
+  if (entry.kind == HS_ENTRY_PAGE && entry.size >= sizeof(HsPage)) {
+    host = As<HsPage>(&entry)->host;
+  } else if (entry.kind == HS_ENTRY_LINES && entry.size >= sizeof(HsLines)) {
+    host = As<HsLines>(&entry)->host;
+  }
+  if (host == 0) return first_count_ + entry.count;
+  const std::optional<int64_t> adjust = process_->AdjustAt(host);
+  if (!adjust.has_value()) return std::nullopt;
+  return first_count_ + entry.count + static_cast<uint64_t>(*adjust);
+}
+
 absl::Status ThreadStream::Consume(const HsEntry* entry, RingReader* reader) {
-  const uint64_t count = first_count_ + entry->count;
+  const std::optional<uint64_t> count = CountOf(*entry);
   const bool begins = entry->kind == HS_ENTRY_BEGIN;
-  if (ended_ || count < count_ || !Accepts(*entry)) return Malformed(*entry);
+  if (ended_ || !count.has_value() || *count < count_ || !Accepts(*entry)) {
+    return Malformed(*entry);
+  }
   if (!expects_program_) exec_.reset();  // whatever comes next: it has not
   if (!MayComeBeforeCall(*entry)) reserved_ = 0;
   if (begun_ && !begins && pages_.HasNewCode()) {
@@ -108,7 +124,7 @@ absl::Status ThreadStream::Consume(const HsEntry* entry, RingReader* reader) {
   }
   // While it stood, others did, and what it does from here on comes after that.
   if (standing_.has_value()) threads_->BeforeTurn(this, entry->time);
-  count_ = count;
+  count_ = *count;
   standing_.reset();
   if (entry->kind == HS_ENTRY_LOCKED) {
     AddLocked(entry->time);

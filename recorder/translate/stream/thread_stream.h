@@ -52,6 +52,9 @@ class StreamedProcess {
   virtual const ModuleTable& modules() const = 0;
   // What was translated of its code; may be null.
   virtual std::shared_ptr<const ExecutedPages> code() const = 0;
+  // What is to be added to the count that translated code has at this address; nullopt: that is
+  // none that stands for a state.
+  virtual std::optional<int64_t> AdjustAt(uint64_t host) const { return std::nullopt; }
   // What a replay of that needs, and of what it executed before its program.
   virtual HostFeatures needed() const { return {}; }
   // A thread's recording has begun in `state`; the first one waits.
@@ -176,6 +179,7 @@ class ThreadStream {
   uint64_t reserved_sequence() const { return reserved_; }
 
  private:
+  std::optional<uint64_t> CountOf(const HsEntry& entry) const;
   absl::Status ConsumeRunning(const HsEntry* entry, RingReader* reader);
   absl::Status Begin(const HsState& state);
   void See(const HsEntry& entry);

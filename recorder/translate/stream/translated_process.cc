@@ -15,10 +15,11 @@
 
 namespace hindsight {
 
-TranslatedProcess::TranslatedProcess(ProcessLog* log, Show show, OnMade on_made)
+TranslatedProcess::TranslatedProcess(ProcessLog* log, Show show, OnMade on_made, Adjust adjust)
     : log_(log),
       show_(std::move(show)),
       on_made_(std::move(on_made)),
+      adjust_(std::move(adjust)),
       maps_path_(absl::StrCat("/proc/", log->pid(), "/maps")) {}
 
 // All of it without a range. Without regions: the process is gone, or nothing is mapped there.

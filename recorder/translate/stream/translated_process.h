@@ -31,8 +31,12 @@ class TranslatedProcess final : public StreamedProcess {
   // Of a stop for a snapshot that `thread` has asked for; nullopt: none is wanted any more.
   using OnSnapshot = std::function<std::optional<SnapshotReason>(const Stop& stop, pid_t thread)>;
 
-  // `on_made` may be empty: no process that it makes is recorded.
-  TranslatedProcess(ProcessLog* log, Show show, OnMade on_made = nullptr);
+  // As StreamedProcess::AdjustAt.
+  using Adjust = std::function<std::optional<int64_t>(uint64_t host)>;
+
+  // `on_made` may be empty: no process that it makes is recorded. `adjust` as well: nothing that it
+  // tells of is of a place in translated code.
+  TranslatedProcess(ProcessLog* log, Show show, OnMade on_made = nullptr, Adjust adjust = nullptr);
 
   // Why its recording has ended although the process goes on; HS_END_EXIT: it has not.
   HsEndReason left() const { return left_; }
@@ -57,6 +61,9 @@ class TranslatedProcess final : public StreamedProcess {
   const AddressSpace& space() const override { return space_; }
   const ModuleTable& modules() const override { return log_->modules(); }
   std::shared_ptr<const ExecutedPages> code() const override { return code_; }
+  std::optional<int64_t> AdjustAt(uint64_t host) const override {
+    return adjust_ == nullptr ? std::nullopt : adjust_(host);
+  }
   HostFeatures needed() const override;
   // Of the first thread: reads the map and writes a full keyframe.
   absl::Status OnBegin(const TraceWriter::ThreadState& state, ThreadLog* log) override;
@@ -85,6 +92,7 @@ class TranslatedProcess final : public StreamedProcess {
   HostFeatures needed_;  // by what came before code_
   const Show show_;
   const OnMade on_made_;
+  const Adjust adjust_;
   OnSnapshot on_snapshot_;  // may be empty
   const std::string maps_path_;
   AddressSpace space_;

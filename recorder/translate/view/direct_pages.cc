@@ -41,6 +41,7 @@ void DirectPages::TellRange(uint64_t start, uint64_t end, uint16_t flags, uint64
 bool DirectPages::TellPage(uint64_t page, uint64_t count) {
   auto* const entry =
       reinterpret_cast<HsPage*>(writer_->Begin(HS_ENTRY_PAGE, count, sizeof(HsPage)));
+  entry->host = 0;
   entry->address = page;
   // What is not committed is as if it had not been begun.
   if (!read_(entry->bytes, reinterpret_cast<const void*>(page), kPage)) return false;
@@ -52,6 +53,7 @@ bool DirectPages::TellLines(uint64_t page, uint64_t first, uint64_t last, uint64
   const uint64_t lines = last - first + 1;
   auto* const entry = reinterpret_cast<HsLines*>(
       writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + lines * kLine));
+  entry->host = 0;
   entry->address = page;
   entry->mask = ~uint64_t{0} >> (64 - lines) << first;
   entry->known = 0;

@@ -82,7 +82,7 @@ bool ThreadView::Holds(uint64_t address) const {
   return PageIndex(address, &index) && Bit(tables_.held, index);
 }
 
-bool ThreadView::Touch(uint64_t address, uint64_t count) {
+bool ThreadView::Touch(uint64_t address, StateAt at) {
   const uint64_t page = PageOf(address);
   // Who goes through memory in order gets more at once.
   cluster_ = page != next_page_ ? 1 : cluster_ < kMaxCluster ? 2 * cluster_ : kMaxCluster;
@@ -92,7 +92,7 @@ bool ThreadView::Touch(uint64_t address, uint64_t count) {
   uint64_t pages = 0;
   for (; pages < cluster_; ++pages) {
     const uint64_t next = page + pages * kPage;
-    if (!PageIndex(next, &index) || Bit(tables_.held, index) || !Enter(next, index, count)) break;
+    if (!PageIndex(next, &index) || Bit(tables_.held, index) || !Enter(next, index, at)) break;
   }
   next_page_ = page + pages * kPage;
   return pages != 0;
@@ -100,7 +100,7 @@ bool ThreadView::Touch(uint64_t address, uint64_t count) {
 
 bool ThreadView::TouchAll(uint64_t address, uint64_t size, uint64_t count) {
   for (uint64_t page = PageOf(address); page < address + size; page += kPage) {
-    if (!Holds(page) && !Touch(page, count)) return false;
+    if (!Holds(page) && !Touch(page, {count})) return false;
   }
   return true;
 }
@@ -122,7 +122,7 @@ int ThreadView::HeldBeside(uint64_t index) const {
          (Bit(tables_.held, index + 1) ? 1 : 0);
 }
 
-bool ThreadView::Enter(uint64_t page, uint64_t index, uint64_t count) {
+bool ThreadView::Enter(uint64_t page, uint64_t index, StateAt at) {
   alignas(64) uint8_t bytes[kPage];
   EntryWriter::Seen seen;
   if (!ReadAsSeen(page, bytes, &seen)) return false;
@@ -139,22 +139,24 @@ bool ThreadView::Enter(uint64_t page, uint64_t index, uint64_t count) {
   }
   SetBit(tables_.held, index);
   if (is_shared_ != nullptr && is_shared_(page)) shared_[next_shared_++ % kMostShared] = page;
-  writer_->CommitSeen(LogAll(page, count, bytes, first), seen);
+  writer_->CommitSeen(LogAll(page, at, bytes, first), seen);
   ++touched_;
   return true;
 }
 
 // The entry is to be committed.
-HsEntry* ThreadView::LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first) {
+HsEntry* ThreadView::LogAll(uint64_t page, StateAt at, const uint8_t* bytes, bool first) {
   if (first) {
     auto* const entry =
-        reinterpret_cast<HsPage*>(writer_->Begin(HS_ENTRY_PAGE, count, sizeof(HsPage)));
+        reinterpret_cast<HsPage*>(writer_->Begin(HS_ENTRY_PAGE, at.count, sizeof(HsPage)));
+    entry->host = at.host;
     entry->address = page;
     __builtin_memcpy(entry->bytes, bytes, kPage);
     return &entry->entry;
   }
   auto* const entry =
-      reinterpret_cast<HsLines*>(writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + kPage));
+      reinterpret_cast<HsLines*>(writer_->Begin(HS_ENTRY_LINES, at.count, sizeof(HsLines) + kPage));
+  entry->host = at.host;
   entry->address = page;
   entry->mask = ~uint64_t{0};
   entry->known = 0;
@@ -176,7 +178,8 @@ void ThreadView::CompareAll(uint64_t count) {
     uint64_t index;
     if (!PageIndex(page, &index)) continue;
     // What has been dropped may be something else by now.
-    const bool is = Bit(tables_.held, index) ? ComparePage(page, count) : Enter(page, index, count);
+    const bool is =
+        Bit(tables_.held, index) ? ComparePage(page, count) : Enter(page, index, {count});
     if (!is) Drop(page, page + kPage);
   }
 }
@@ -249,6 +252,7 @@ void ThreadView::Import(uint64_t page, const uint8_t* bytes, uint64_t lines,
   for (uint64_t left = lines; left != 0; left &= left - 1) ++number;
   auto* const entry = reinterpret_cast<HsLines*>(
       writer_->Begin(HS_ENTRY_LINES, count, sizeof(HsLines) + number * kLine));
+  entry->host = 0;
   entry->address = page;
   entry->mask = lines;
   entry->known = known;
@@ -312,7 +316,7 @@ void ThreadView::EnterAgain(uint64_t start, uint64_t end, uint64_t moved, uint64
     uint64_t index, target;
     if (page < start || page >= end || !PageIndex(page, &index)) return;
     if (!Bit(tables_.in_segment, index) || !PageIndex(page + moved, &target)) return;
-    if (!Bit(tables_.held, target)) Enter(page + moved, target, count);
+    if (!Bit(tables_.held, target)) Enter(page + moved, target, {count});
   };
   const uint64_t known = page_count_;
   if ((end - start) / kPage < known) {
@@ -333,7 +337,7 @@ void ThreadView::BeginSegment(uint64_t count) {
       continue;
     }
     tables_.pages[kept++] = page;
-    LogAll(page, count, Seen(page), /*first=*/true);
+    LogAll(page, {count}, Seen(page), /*first=*/true);
     writer_->Commit();
   }
   page_count_ = kept;

@@ -54,6 +54,13 @@ class ThreadView {
   using KnownLines = uint64_t (*)(const ThreadView& view, uint64_t page, uint64_t lines,
                                   const uint8_t* bytes);
 
+  // A state of the thread: that of `count`; or, if `host` is not 0, the one in which translated
+  // code has come to this address, as HsPage has it.
+  struct StateAt {
+    uint64_t count = 0;
+    uint64_t host = 0;
+  };
+
   // Whether other processes may write to the memory at `address`.
   using IsShared = bool (*)(uint64_t address);
 
@@ -70,9 +77,9 @@ class ThreadView {
   // The bit of Tables::held for the page at `address`. False: it is in no window.
   bool PageIndex(uint64_t address, uint64_t* index) const;
 
-  // The page of guest address `address` is used for the first time, in state `count`: it enters the
+  // The page of guest address `address` is used for the first time, in state `at`: it enters the
   // view, and maybe some pages after it. False if memory cannot be read there, or there is no room.
-  bool Touch(uint64_t address, uint64_t count);
+  bool Touch(uint64_t address, StateAt at);
   // The same for all pages of [address, address + size).
   bool TouchAll(uint64_t address, uint64_t size, uint64_t count);
   // [address, address + size) may differ from the view: lines of these pages that do are imported.
@@ -116,11 +123,11 @@ class ThreadView {
   bool ComparePage(uint64_t page, uint64_t count);
   void Import(uint64_t page, const uint8_t* bytes, uint64_t lines, const EntryWriter::Seen& seen,
               uint64_t count);
-  bool Enter(uint64_t page, uint64_t index, uint64_t count);
+  bool Enter(uint64_t page, uint64_t index, StateAt at);
   int HeldBeside(uint64_t index) const;
   bool DropPage(uint64_t page, int64_t* runs);
   void DropInWindow(uint64_t start, uint64_t end);
-  HsEntry* LogAll(uint64_t page, uint64_t count, const uint8_t* bytes, bool first);
+  HsEntry* LogAll(uint64_t page, StateAt at, const uint8_t* bytes, bool first);
   bool Read(uint64_t address, uint8_t* out, uint64_t size) const {
     return access_.read(out, reinterpret_cast<const void*>(address), size);
   }

@@ -147,7 +147,7 @@ class ThreadViewTest : public testing::Test {
 TEST_F(ThreadViewTest, APageThatIsTouchedEntersTheViewAndTheTrace) {
   memory_[5 * kPage + 9] = 42;
   EXPECT_FALSE(view_.Holds(At(5 * kPage)));
-  ASSERT_TRUE(view_.Touch(At(5 * kPage + 100), 17));
+  ASSERT_TRUE(view_.Touch(At(5 * kPage + 100), {17}));
   EXPECT_TRUE(view_.Holds(At(5 * kPage)));
   EXPECT_EQ(seen_[5 * kPage + 9], 42);
   seen_[5 * kPage] = 1;  // it may be written to
@@ -156,16 +156,16 @@ TEST_F(ThreadViewTest, APageThatIsTouchedEntersTheViewAndTheTrace) {
 }
 
 TEST_F(ThreadViewTest, TouchedAgainNothingHappens) {
-  ASSERT_TRUE(view_.Touch(At(0), 1));
-  ASSERT_TRUE(view_.Touch(At(8), 2));
+  ASSERT_TRUE(view_.Touch(At(0), {1}));
+  ASSERT_TRUE(view_.Touch(At(8), {2}));
   EXPECT_EQ(Replay().size(), 1u);
 }
 
 TEST_F(ThreadViewTest, WhatCannotBeReadDoesNotEnter) {
   mprotect(memory_ + kPage, kPage, PROT_NONE);
-  EXPECT_FALSE(view_.Touch(At(kPage), 1));
+  EXPECT_FALSE(view_.Touch(At(kPage), {1}));
   EXPECT_FALSE(view_.Holds(At(kPage)));
-  EXPECT_FALSE(view_.Touch(At(kPages * kPage), 1));  // no window
+  EXPECT_FALSE(view_.Touch(At(kPages * kPage), {1}));  // no window
   EXPECT_TRUE(Replay().empty());
 }
 
@@ -173,7 +173,7 @@ TEST_F(ThreadViewTest, WhoGoesThroughMemoryInOrderGetsMoreAtOnce) {
   int touches = 0;
   for (uint64_t i = 0; i < kPages; ++i) {
     if (view_.Holds(At(i * kPage))) continue;
-    ASSERT_TRUE(view_.Touch(At(i * kPage), i));
+    ASSERT_TRUE(view_.Touch(At(i * kPage), {i}));
     ++touches;
   }
   EXPECT_LT(touches, 10);
@@ -184,7 +184,7 @@ TEST_F(ThreadViewTest, WhoGoesThroughMemoryInOrderGetsMoreAtOnce) {
 TEST_F(ThreadViewTest, TheNextSegmentBeginsWithThePagesThatAreKept) {
   for (const uint64_t page : {7, 3, 5, 6, 1}) {
     memory_[page * kPage] = static_cast<uint8_t>(page);
-    ASSERT_TRUE(view_.Touch(At(page * kPage), 1));
+    ASSERT_TRUE(view_.Touch(At(page * kPage), {1}));
   }
   Replay();
   view_.KeepFirst(2);
@@ -195,12 +195,12 @@ TEST_F(ThreadViewTest, TheNextSegmentBeginsWithThePagesThatAreKept) {
   view_.BeginSegment(2);
   EXPECT_EQ(view_.page_count(), 2u);
   EXPECT_EQ(Replay(), (std::vector<uint64_t>{2, 2}));
-  ASSERT_TRUE(view_.Touch(At(5 * kPage), 3));
+  ASSERT_TRUE(view_.Touch(At(5 * kPage), {3}));
   EXPECT_EQ(seen_[5 * kPage], 5);
 }
 
 TEST_F(ThreadViewTest, WhatOthersKnowIsToldWithTheLines) {
-  ASSERT_TRUE(view_.Touch(At(0), 1));
+  ASSERT_TRUE(view_.Touch(At(0), {1}));
   memory_[64] = 7;
   memory_[2 * 64] = 8;
   ASSERT_TRUE(view_.Compare(At(0), 8, 2));
@@ -227,7 +227,7 @@ TEST_F(ThreadViewTest, LinesThatDifferAreImported) {
 TEST_F(ThreadViewTest, WhatIsStoredBeforeTheTimeIsTakenIsInTheImport) {
   stored_after_read = memory_ + 9;
   stores_after_read = 1;
-  ASSERT_TRUE(view_.Touch(At(9), 0));
+  ASSERT_TRUE(view_.Touch(At(9), {0}));
   EXPECT_EQ(seen_[9], 1);
   memory_[9] = 10;
   stores_after_read = 2;
@@ -244,7 +244,7 @@ TEST_F(ThreadViewTest, WhatIsStoredBeforeTheTimeIsTakenIsInTheImport) {
 
 // A locked instruction has changed memory, and its view, before anybody could compare.
 TEST_F(ThreadViewTest, WhatMemoryHadBeforeAnInstructionIsImported) {
-  ASSERT_TRUE(view_.Touch(At(0), 1));
+  ASSERT_TRUE(view_.Touch(At(0), {1}));
   Replay();
   memory_[7] = 9;  // somebody else, before
   memory_[7] = seen_[7] = 3;
@@ -270,19 +270,19 @@ TEST_F(ThreadViewTest, AStoreThatFailsIsTakenBackByComparing) {
 
 TEST_F(ThreadViewTest, OtherMemoryAtTheSameAddressIsImportedWhole) {
   std::memset(memory_, 1, kPage);
-  ASSERT_TRUE(view_.Touch(At(0), 1));
+  ASSERT_TRUE(view_.Touch(At(0), {1}));
   view_.Drop(At(0), At(kPage));
   EXPECT_FALSE(view_.Holds(At(0)));
   std::memset(memory_, 0, kPage);
-  ASSERT_TRUE(view_.Touch(At(0), 2));
+  ASSERT_TRUE(view_.Touch(At(0), {2}));
   Replay();
   EXPECT_EQ(known_.at(At(0))[0], 0);
   ExpectKnown();
 }
 
 TEST_F(ThreadViewTest, WhatWasKnownOfOtherMemoryIsReadAgain) {
-  ASSERT_TRUE(view_.Touch(At(0), 1));
-  ASSERT_TRUE(view_.Touch(At(5 * kPage), 1));
+  ASSERT_TRUE(view_.Touch(At(0), {1}));
+  ASSERT_TRUE(view_.Touch(At(5 * kPage), {1}));
   view_.Drop(At(0), At(kPage));
   memory_[0] = 7;
   view_.EnterAgain(At(0), At(9 * kPage), 0, 2);
@@ -294,7 +294,7 @@ TEST_F(ThreadViewTest, WhatWasKnownOfOtherMemoryIsReadAgain) {
 }
 
 TEST_F(ThreadViewTest, WhatWasKnownOfMovedMemoryIsReadWhereItIs) {
-  ASSERT_TRUE(view_.Touch(At(3 * kPage), 1));
+  ASSERT_TRUE(view_.Touch(At(3 * kPage), {1}));
   view_.Drop(At(2 * kPage), At(4 * kPage));
   memory_[11 * kPage] = 9;
   view_.EnterAgain(At(2 * kPage), At(4 * kPage), 8 * kPage, 2);
@@ -306,9 +306,9 @@ TEST_F(ThreadViewTest, WhatWasKnownOfMovedMemoryIsReadWhereItIs) {
 }
 
 TEST_F(ThreadViewTest, ASegmentBeginsWithAllThatIsHeld) {
-  ASSERT_TRUE(view_.Touch(At(3 * kPage), 1));
-  ASSERT_TRUE(view_.Touch(At(9 * kPage), 2));
-  ASSERT_TRUE(view_.Touch(At(20 * kPage), 3));
+  ASSERT_TRUE(view_.Touch(At(3 * kPage), {1}));
+  ASSERT_TRUE(view_.Touch(At(9 * kPage), {2}));
+  ASSERT_TRUE(view_.Touch(At(20 * kPage), {3}));
   Replay();
   seen_[9 * kPage] = memory_[9 * kPage] = 5;
   view_.Drop(At(20 * kPage), At(21 * kPage));
@@ -316,13 +316,13 @@ TEST_F(ThreadViewTest, ASegmentBeginsWithAllThatIsHeld) {
   view_.BeginSegment(100);
   EXPECT_EQ(Replay(), (std::vector<uint64_t>{100, 100}));
   ExpectKnown();
-  ASSERT_TRUE(view_.Touch(At(20 * kPage), 101));
+  ASSERT_TRUE(view_.Touch(At(20 * kPage), {101}));
   Replay();
   ExpectKnown();
 }
 
 TEST_F(ThreadViewTest, ComparedAsAWholeItIsWhatMemoryHolds) {
-  for (const uint64_t page : {3, 9, 20}) ASSERT_TRUE(view_.Touch(At(page * kPage), page));
+  for (const uint64_t page : {3, 9, 20}) ASSERT_TRUE(view_.Touch(At(page * kPage), {page}));
   Replay();
   memory_[9 * kPage + 70] = 5;  // by somebody else
   view_.Drop(At(20 * kPage), At(21 * kPage));
@@ -337,7 +337,7 @@ TEST_F(ThreadViewTest, ComparedAsAWholeItIsWhatMemoryHolds) {
 
 TEST_F(ThreadViewTest, PagesThatOthersWriteToAreComparedByThemselves) {
   for (const uint64_t page : {3, 4}) {
-    ASSERT_TRUE(view_.Touch(At(page * kPage), page));
+    ASSERT_TRUE(view_.Touch(At(page * kPage), {page}));
     memory_[page * kPage] = 5;  // by somebody else
   }
   Replay();
@@ -349,7 +349,7 @@ TEST_F(ThreadViewTest, PagesThatOthersWriteToAreComparedByThemselves) {
 }
 
 TEST_F(ThreadViewTest, ASegmentBeginsWithWhatMemoryHasByThen) {
-  for (const uint64_t page : {3, 9, 20}) ASSERT_TRUE(view_.Touch(At(page * kPage), page));
+  for (const uint64_t page : {3, 9, 20}) ASSERT_TRUE(view_.Touch(At(page * kPage), {page}));
   Replay();
   memory_[9 * kPage + 70] = 5;  // by somebody else
   view_.Drop(At(20 * kPage), At(21 * kPage));
@@ -370,7 +370,7 @@ TEST_F(ThreadViewTest, MemoryOfManyRunsTakesFewMappings) {
   shared_.runs = ViewMemory::kManyRuns;
   for (uint64_t i = 0; i < kPages; i += 2) {
     memory_[i * kPage] = static_cast<uint8_t>(i);
-    ASSERT_TRUE(view_.Touch(At(i * kPage), i));
+    ASSERT_TRUE(view_.Touch(At(i * kPage), {i}));
   }
   EXPECT_GT(shared_.file, 0);
   EXPECT_EQ(shared_.runs, ViewMemory::kManyRuns);
@@ -386,8 +386,8 @@ TEST_F(ThreadViewTest, MemoryOfManyRunsTakesFewMappings) {
 }
 
 TEST_F(ThreadViewTest, RunsAreCounted) {
-  ASSERT_TRUE(view_.Touch(At(4 * kPage), 1));
-  ASSERT_TRUE(view_.Touch(At(6 * kPage), 1));
+  ASSERT_TRUE(view_.Touch(At(4 * kPage), {1}));
+  ASSERT_TRUE(view_.Touch(At(6 * kPage), {1}));
   EXPECT_EQ(shared_.runs, 2u);
   ASSERT_TRUE(view_.TouchAll(At(5 * kPage), 1, 1));
   EXPECT_EQ(shared_.runs, 1u);
@@ -442,8 +442,8 @@ class TwoWindowsTest : public testing::Test {
 
 TEST_F(TwoWindowsTest, ADropOfAllLeavesWhatLiesBetween) {
   for (const uint64_t end : {At(kAll), ~uint64_t{0}}) {
-    ASSERT_TRUE(view_.Touch(At(0), 1));
-    ASSERT_TRUE(view_.Touch(At(kAll - 1), 1));
+    ASSERT_TRUE(view_.Touch(At(0), {1}));
+    ASSERT_TRUE(view_.Touch(At(kAll - 1), {1}));
     view_.Drop(0, end);
     EXPECT_FALSE(view_.Holds(At(0)));
     EXPECT_FALSE(view_.Holds(At(kAll - 1)));
@@ -457,7 +457,7 @@ INSTANTIATE_TEST_SUITE_P(With, CrowdedViewTest, testing::Values(0, ViewMemory::k
 TEST_P(CrowdedViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
   std::mt19937_64 random(7);
   shared_.runs = GetParam();
-  for (uint64_t i = 0; i < kPages; i += 2) ASSERT_TRUE(view_.Touch(At(i * kPage), 0));
+  for (uint64_t i = 0; i < kPages; i += 2) ASSERT_TRUE(view_.Touch(At(i * kPage), {0}));
   for (int i = 0; i < 20'000; ++i) {
     const uint64_t page = random() % kPages;
     const uint64_t offset = page * kPage + random() % kPage;
@@ -466,7 +466,7 @@ TEST_P(CrowdedViewTest, AnythingInAnyOrderLeavesTraceAndViewTheSame) {
         memory_[offset] = static_cast<uint8_t>(random());  // others
         break;
       case 1:
-        ASSERT_TRUE(view_.Touch(At(offset), i));
+        ASSERT_TRUE(view_.Touch(At(offset), {.count = static_cast<uint64_t>(i)}));
         break;
       case 2:
         ASSERT_TRUE(view_.Compare(At(page * kPage), kPage, i));
