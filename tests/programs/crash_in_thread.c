@@ -14,7 +14,7 @@ enum { kItems = 20, kBad = 13 };
 static Item* items[kItems];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int stored, read_so_far;
+static int reading, stored, read_so_far;
 
 // The culprit.
 static void store(int index) {
@@ -31,6 +31,9 @@ static void store(int index) {
 
 static void* writer(void* argument) {
   pthread_setname_np(pthread_self(), "writer");
+  pthread_mutex_lock(&mutex);
+  while (!reading) pthread_cond_wait(&changed, &mutex);
+  pthread_mutex_unlock(&mutex);
   for (int i = 0; i < kItems; i++) store(i);
   return argument;
 }
@@ -45,6 +48,8 @@ static void* reader(void* argument) {
   int sum = 0;
   pthread_setname_np(pthread_self(), "reader");
   pthread_mutex_lock(&mutex);
+  reading = 1;
+  pthread_cond_broadcast(&changed);
   while (stored < kItems) pthread_cond_wait(&changed, &mutex);
   pthread_mutex_unlock(&mutex);
   for (int i = 0; i < kItems; i++) {
