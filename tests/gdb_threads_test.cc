@@ -450,8 +450,8 @@ end
 
 // A thread that has seen the turn pass to it knows what was stored before that: no system call and
 // no locked instruction has to be between.
-TEST(GdbThreadsTest, WhatIsHandedOverByAPlainStoreIsShownAtOnce) {
-  const Recorded recorded({Program("spinning_turns")});
+void ExpectShownAtOnce(int turns, int threads) {
+  const Recorded recorded({Program("spinning_turns"), absl::StrCat(turns), absl::StrCat(threads)});
   ExpectExact(recorded.trace());
   const GdbResult gdb = RunGdb(recorded.trace(), R"(
 break stopped
@@ -465,7 +465,7 @@ end
 )");
   std::vector<std::string> expected;
   std::vector<int> cells(8, 0);
-  for (int turn = 1; turn <= 100; ++turn) {
+  for (int turn = 1; turn <= turns; ++turn) {
     for (int i = 0; i < 8; ++i) {
       if ((turn * 7 + i * 3) % 5 < 2) cells[i] = turn;
     }
@@ -476,6 +476,12 @@ end
   EXPECT_EQ(gdb.Answers("forward"), expected);
   EXPECT_EQ(backward, expected);
 }
+
+TEST(GdbThreadsTest, WhatIsHandedOverByAPlainStoreIsShownAtOnce) { ExpectShownAtOnce(100, 2); }
+
+// What a thread has stored itself may be older than what the one before it has, which has seen what
+// a third one stored after it.
+TEST(GdbThreadsTest, WhatThreeHandOverByPlainStoresIsShownAtOnce) { ExpectShownAtOnce(60, 3); }
 
 }  // namespace
 }  // namespace hindsight::e2e

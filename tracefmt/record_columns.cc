@@ -37,18 +37,25 @@ void RecordColumns::Add(const Record& record) {
 
 RecordKind RecordColumns::AddBody(const PageImport& body) {
   CHECK(body.lines.size() == std::popcount(body.line_mask) * kLineBytes);
+  CHECK(body.shown.size() <= UINT8_MAX);
   const bool has_module = body.module >= 0;
   pages_.addresses.push_back(body.address);
   pages_.line_masks.push_back(body.line_mask);
   pages_.flags.push_back(static_cast<uint8_t>((body.first ? 1 : 0) | (has_module ? 2 : 0) |
-                                              (body.known_mask != 0 ? 4 : 0)));
+                                              (body.known_mask != 0 ? 4 : 0) |
+                                              (body.shown.empty() ? 0 : 8)));
   if (has_module) {
     pages_.modules.push_back(body.module);
     pages_.module_offsets.push_back(body.module_offset);
   }
   if (body.known_mask != 0) pages_.known_masks.push_back(body.known_mask);
+  if (!body.shown.empty()) pages_.shown_counts.push_back(static_cast<uint8_t>(body.shown.size()));
+  for (const PageImport::Shown& shown : body.shown) {
+    pages_.shown_by.push_back(shown.thread);
+    pages_.shown_masks.push_back(shown.lines);
+  }
   AppendBytes(body.lines, &pages_.bytes);
-  raw_bytes_ += 37 + body.lines.size();
+  raw_bytes_ += 37 + body.lines.size() + 12 * body.shown.size();
   return RecordKind::kPageImport;
 }
 
@@ -210,6 +217,11 @@ void RecordColumns::BuildImports(wire::RecordBlock::Builder block) const {
     columns.setBytes(AsData(pages_.bytes));
     if (!pages_.known_masks.empty()) {
       FillList(columns.initKnownMasks(pages_.known_masks.size()), pages_.known_masks);
+    }
+    if (!pages_.shown_counts.empty()) {
+      columns.setShownCounts(AsData(pages_.shown_counts));
+      FillList(columns.initShownBy(pages_.shown_by.size()), pages_.shown_by);
+      FillList(columns.initShownMasks(pages_.shown_masks.size()), pages_.shown_masks);
     }
   }
   if (!lines_.addresses.empty()) {

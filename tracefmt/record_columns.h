@@ -71,9 +71,9 @@ class RecordColumns {
 
  private:
   struct Pages {
-    std::vector<uint64_t> addresses, line_masks, module_offsets, known_masks;
-    std::vector<int32_t> modules;
-    std::vector<uint8_t> flags, bytes;
+    std::vector<uint64_t> addresses, line_masks, module_offsets, known_masks, shown_masks;
+    std::vector<int32_t> modules, shown_by;
+    std::vector<uint8_t> flags, bytes, shown_counts;
   };
   struct Lines {
     std::vector<uint64_t> addresses;

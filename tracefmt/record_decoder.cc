@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "tracefmt/import_columns.h"
 #include "tracefmt/record_columns.h"
 #include "tracefmt/storage/columns.h"
 #include "tracefmt/storage/message.h"
@@ -13,10 +14,7 @@
 namespace hindsight {
 namespace {
 
-constexpr const char kShortColumn[] = "a column is too short";
 constexpr const char kUnorderedCount[] = "a count of an ordered instruction is out of order";
-constexpr const char kUnalignedPage[] = "a page address is not aligned";
-constexpr const char kNoSuchModule[] = "a module that is not listed";
 constexpr size_t kSiginfoBytes = 128;  // of a siginfo_t
 // Asking the budget for every record would take longer than decoding it.
 constexpr uint64_t kBytesPerQuestion = 64 << 10;
@@ -50,62 +48,6 @@ struct PatchColumns {
 
   QuarterColumn sizes, indices;
   WordColumn values;
-};
-
-struct PageColumns {
-  explicit PageColumns(wire::PageColumns::Reader columns)
-      : addresses(columns.getAddresses()),
-        masks(columns.getLineMasks()),
-        module_offsets(columns.getModuleOffsets()),
-        known_masks(columns.getKnownMasks()),
-        modules(columns.getModules()),
-        flags(columns.getFlags()),
-        bytes(columns.getBytes()) {}
-
-  const char* Take(size_t module_count, PageImport* page) {
-    uint8_t flag = 0;
-    if (!addresses.Take(&page->address) || !masks.Take(&page->line_mask) || !flags.Take(&flag)) {
-      return kShortColumn;
-    }
-    if (page->address % kPageBytes != 0) return kUnalignedPage;
-    page->first = (flag & 1) != 0;
-    if ((flag & 2) != 0) {
-      if (!modules.Take(&page->module) || !module_offsets.Take(&page->module_offset)) {
-        return kShortColumn;
-      }
-      if (page->module < 0 || static_cast<size_t>(page->module) >= module_count) {
-        return kNoSuchModule;
-      }
-    }
-    if ((flag & 4) != 0 && !known_masks.Take(&page->known_mask)) return kShortColumn;
-    if (!bytes.Take(std::popcount(page->line_mask) * kLineBytes, &page->lines)) {
-      return kShortColumn;
-    }
-    return nullptr;
-  }
-
-  WordColumn addresses, masks, module_offsets, known_masks;
-  IntegerColumn modules;
-  ByteColumn flags, bytes;
-};
-
-struct LineColumns {
-  explicit LineColumns(wire::LineColumns::Reader columns)
-      : addresses(columns.getAddresses()), flags(columns.getFlags()), bytes(columns.getBytes()) {}
-
-  const char* Take(LineImport* line) {
-    uint8_t flag = 0;
-    if (!addresses.Take(&line->address) || !flags.Take(&flag) ||
-        !bytes.Take(kLineBytes, &line->bytes)) {
-      return kShortColumn;
-    }
-    if (line->address % kLineBytes != 0) return "a line address is not aligned";
-    line->code = (flag & 1) != 0;
-    return nullptr;
-  }
-
-  WordColumn addresses;
-  ByteColumn flags, bytes;
 };
 
 struct ReadColumns {

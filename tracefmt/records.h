@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 
 namespace hindsight {
@@ -49,6 +50,15 @@ struct PageImport {
   // writing them or by importing them itself. A change by none of its threads is the kernel's or
   // another process's. Only searches for changes look at it.
   uint64_t known_mask = 0;
+  // Some of the threads that knew them, as they were when they were imported: in the view of each
+  // all of these lines were just so. The lines are in `line_mask`. At most 255.
+  struct Shown {
+    int32_t thread = 0;
+    uint64_t lines = 0;
+
+    bool operator==(const Shown&) const = default;
+  };
+  absl::InlinedVector<Shown, 1> shown;
 };
 
 // One line of memory the thread could not have known.

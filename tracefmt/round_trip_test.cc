@@ -130,6 +130,33 @@ TEST(RoundTrip, KnownLines) {
   EXPECT_EQ(std::get<PageImport>(segment->records()[2].body).known_mask, 0);
 }
 
+TEST(RoundTrip, WhoShowedLines) {
+  Record two = Page(0, 0x1000, 0b111), one = Page(0, 0x4000, 0b10);
+  using Shown = absl::InlinedVector<PageImport::Shown, 1>;
+  const Shown by_two = {{7, 0b100}, {-1, 0b101}}, by_one = {{8, 0b10}};
+  std::get<PageImport>(two.body).shown = by_two;
+  std::get<PageImport>(one.body).shown = by_one;
+  TestTrace trace;
+  trace.Begin(0).Add(Page(0, 0x2000)).Add(two).Add(Page(0, 0x3000)).Add(one).End(1);
+  trace.Finish();
+  const auto segment = trace.Read().Load(0);
+  ASSERT_TRUE(segment->damage().ok()) << segment->damage();
+  const std::vector<Shown> expected = {{}, by_two, {}, by_one};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(std::get<PageImport>(segment->records()[i].body).shown, expected[i]);
+  }
+}
+
+// What a trace claims of lines that it does not bring.
+TEST(RoundTrip, ShownLinesThatAreNotThereAreDamage) {
+  Record page = Page(0, 0x1000, 0b111);
+  std::get<PageImport>(page.body).shown = {{7, 0b1000}};
+  TestTrace trace;
+  trace.Begin(0).Add(page).End(1);
+  trace.Finish();
+  EXPECT_FALSE(trace.Read().Load(0)->damage().ok());
+}
+
 TEST(RoundTrip, OrderRuns) {
   const uint64_t far = uint64_t{1} << 40;
   const std::vector<uint64_t> few = {5}, more = {10, 11, 12, 500}, distant = {600, far - 1};

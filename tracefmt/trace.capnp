@@ -115,12 +115,15 @@ struct RecordBlock {
 
 struct PageColumns {
   addresses @0 :List(UInt64);
-  flags @1 :Data;  # bit 0: first; bit 1: has a module; bit 2: has a known mask
+  flags @1 :Data;  # bit 0: first; bit 1: has a module; bit 2: has a known mask; bit 3: was shown
   lineMasks @2 :List(UInt64);
   modules @3 :List(Int32);  # only for pages that have one
   moduleOffsets @4 :List(UInt64);
   bytes @5 :Data;  # the lines of all pages, end to end
   knownMasks @6 :List(UInt64);  # only for pages that have one
+  shownCounts @7 :Data;  # threads that showed lines, of pages of which any did
+  shownBy @8 :List(Int32);  # these, end to end
+  shownMasks @9 :List(UInt64);  # which lines
 }
 
 struct LineColumns {

@@ -133,6 +133,9 @@ struct TextVisitor {
     absl::StrAppendFormat(&out, " lines %d", std::popcount(page.line_mask));
     if (page.known_mask != 0)
       absl::StrAppendFormat(&out, " known %d", std::popcount(page.known_mask));
+    for (const PageImport::Shown& shown : page.shown) {
+      absl::StrAppendFormat(&out, " shown by %d: %d", shown.thread, std::popcount(shown.lines));
+    }
     if (options.contents) {
       ForEachLine(page, [&out](uint64_t address, absl::Span<const uint8_t> bytes) {
         absl::StrAppendFormat(&out, "\n    %#x: %s", address, Hex(bytes));
@@ -221,6 +224,9 @@ struct JsonVisitor {
       json["moduleOffset"] = page.module_offset;
     }
     if (page.known_mask != 0) json["knownMask"] = JsonHex(page.known_mask);
+    for (const PageImport::Shown& shown : page.shown) {
+      json["shown"].push_back({{"thread", shown.thread}, {"lineMask", JsonHex(shown.lines)}});
+    }
     if (!options.contents) return;
     Json& lines = json["lines"] = Json::object();
     ForEachLine(page, [&lines](uint64_t address, absl::Span<const uint8_t> bytes) {

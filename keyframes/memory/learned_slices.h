@@ -31,6 +31,8 @@ class LearnedSlices {
   // instruction), one of the thread follows there, or what the thread saw begins it; else the
   // thread's next one.
   size_t WasOver(const KnownByte& known);
+  // Index of the next slice of `thread`; the number of slices: there is none.
+  size_t Next(int32_t thread, size_t slice) { return EndingOf(thread, slice).next; }
   // The state that the last event of `thread` in the slice led to.
   uint64_t LastEvent(int32_t thread, size_t slice) { return EndingOf(thread, slice).last_event; }
 

@@ -58,16 +58,30 @@ class NewestBytes::Order {
     if (is_own && over >= process_.schedule().SliceAt(question_.moment)) {
       if (known.learned.imported) RETURN_IF_ERROR(LookBeforeSegment(byte, &known));
       if (known.learned.imported) return false;
-      ASSIGN_OR_RETURN(over, seen_.SliceOf(known, &slices_));
-      if (over == process_.schedule().slices().size()) return false;
+      ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(known, &slices_));
+      if (!seen.has_value()) return false;
+      over = seen->slice;
     }
     const bool is_write = !known.learned.imported, than_write = !than.learned.imported;
-    if (than_write && (is_own || !is_write)) return slices_.Began(known) > slices_.WasOver(than);
-    if (is_write && !than_write) return over >= slices_.Began(than);
-    return later;
+    if (than_write && (is_own || !is_write)) return BeganAfter(known, than);
+    if (!is_write || than_write) return later;
+    if (over < slices_.Began(than)) return false;
+    ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(known, &slices_));
+    return !seen.has_value() || !seen->shown || seen->moment >= than.learned.moment;
   }
 
  private:
+  // Whether a write was over when the other one began, or the import.
+  absl::StatusOr<bool> BeganAfter(const KnownByte& known, const KnownByte& write) {
+    const size_t began = slices_.Began(known);
+    if (began > slices_.WasOver(write)) return true;
+    if (began < slices_.Began(write)) return false;
+    ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(write, &slices_));
+    if (!seen.has_value()) return false;
+    // What the thread has written after it has seen the other's.
+    const bool after = !known.learned.imported && known.learned.moment > seen->moment;
+    return began > seen->slice || (began == seen->slice && after);
+  }
   // Of a byte that the thread's present segment began with: what was last learned or written of it
   // in the one before.
   absl::Status LookBeforeSegment(size_t byte, KnownByte* known) {

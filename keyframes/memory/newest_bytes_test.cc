@@ -17,10 +17,13 @@ constexpr int32_t kFirst = ToyThreads::kMain, kSecond = ToyThreads::kSecond;
 // What a thread has imported that others had.
 class ImportedLine final : public Segment {
  public:
-  explicit ImportedLine(uint64_t count)
-      : records_{{count,
-                  PageImport{.address = 0x5000, .line_mask = 1, .lines = line_, .known_mask = 1}}} {
-  }
+  // `shown_by`: who had it; 0: that is not known.
+  explicit ImportedLine(uint64_t count, int32_t shown_by)
+      : records_{{count, PageImport{.address = 0x5000,
+                                    .line_mask = 1,
+                                    .lines = line_,
+                                    .known_mask = 1,
+                                    .shown = Shown(shown_by)}}} {}
   const SegmentInfo& info() const override { return info_; }
   const RegisterWords& registers() const override { return registers_; }
   const std::vector<Record>& records() const override { return records_; }
@@ -30,6 +33,11 @@ class ImportedLine final : public Segment {
   uint64_t memory_bytes() const override { return 0; }
 
  private:
+  static absl::InlinedVector<PageImport::Shown, 1> Shown(int32_t by) {
+    if (by == 0) return {};
+    return {{by, 1}};
+  }
+
   const std::vector<uint8_t> line_ = std::vector<uint8_t>(kLineBytes, 9);
   const SegmentInfo info_;
   const RegisterWords registers_;
@@ -80,8 +88,8 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
 
   // The first thread has imported in the slice a line that the second one's store to the state
   // `count` made so.
-  void Sees(size_t slice, uint64_t count) {
-    imported_ = std::make_shared<ImportedLine>(schedule().slices()[slice].count);
+  void Sees(size_t slice, uint64_t count, int32_t shown_by = 0) {
+    imported_ = std::make_shared<ImportedLine>(schedule().slices()[slice].count, shown_by);
     stored_ = count;
   }
 
@@ -221,6 +229,31 @@ TEST_F(NewestBytesTest, WhoRunsIsShownWhatWasWrittenBeforeAStoreThatItHasSeen) {
   EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
   Sees(slices[0], write);  // before that: it cannot be that one's
   EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+}
+
+TEST_F(NewestBytesTest, WhatTheTraceSaysThatSomebodyElseShowedSaysNothing) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  Imports(slices[0]);
+  WritesLast(slices[1]);
+  const Slice& writer = schedule().slices()[slices[1]];
+  const uint64_t write = writer.count + writer.length;
+  Sees(slices[2], write, kSecond);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 2);
+  Sees(slices[2], write, kFirst);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+}
+
+// The second thread's own write is as old as what the first one has seen says.
+TEST_F(NewestBytesTest, WhoRunsIsShownWhatWasWrittenAfterItsOwnWriteWasSeen) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  WritesLast(slices[1]);
+  WritesFirst(slices[2]);
+  EXPECT_EQ(Newest(slices[3], /*at_once=*/true, /*running=*/kSecond), 2);
+  const Slice& writer = schedule().slices()[slices[1]];
+  Sees(slices[2], writer.count + writer.length, kSecond);
+  EXPECT_EQ(Newest(slices[3], /*at_once=*/true, /*running=*/kSecond), 1);
 }
 
 TEST_F(NewestBytesTest, WhatAnEventHasWrittenWasOverThen) {

@@ -14,26 +14,35 @@ namespace {
 constexpr size_t kMostSeen = 32;
 // Bytes of which it is looked up whether others may have stored them, of one thread.
 constexpr size_t kMostLookedUp = 16;
+// Slices whose stores are searched.
+constexpr size_t kMostEvidence = 64;
 
-// Adds the lines of the import that other threads had before.
-void AddLines(const PageImport& import, const auto& add) {
+// Adds the lines of the import that other threads had before, `of` among them as far as is known.
+void AddLines(const PageImport& import, int32_t of, const auto& add) {
+  uint64_t shown = 0, by_others = 0;
+  for (const PageImport::Shown& one : import.shown) {
+    (one.thread == of ? shown : by_others) |= one.lines;
+  }
+  const uint64_t wanted = import.known_mask & (shown | ~by_others);
   const uint8_t* bytes = import.lines.data();
   for (uint64_t left = import.line_mask; left != 0; left &= left - 1, bytes += kLineBytes) {
     const uint64_t line = std::countr_zero(left);
-    if ((import.known_mask >> line & 1) == 0) continue;
+    if ((wanted >> line & 1) == 0) continue;
     StoredLine seen = {.address = import.address + line * kLineBytes};
     std::copy_n(bytes, kLineBytes, seen.bytes.begin());
-    add(seen);
+    add((shown >> line & 1) != 0, seen);
   }
 }
 
 }  // namespace
 
-// What `by` has imported after the slice `after`: the last ones.
-absl::Status SeenStores::AddSeenBy(int32_t by, size_t after, std::vector<Seen>* seen) {
+// What `by` has imported of what `of` may have stored after the slice `after` began, until that
+// moment: the last ones.
+absl::Status SeenStores::AddSeenBy(int32_t by, int32_t of, size_t after, uint64_t until,
+                                   std::vector<Seen>* seen) {
   const Schedule& schedule = process_.schedule();
-  const size_t now = schedule.SliceAt(moment_), most = seen->size() + kMostSeen;
-  for (uint64_t at = moment_; seen->size() < most;) {
+  const size_t now = schedule.SliceAt(until), most = seen->size() + kMostSeen;
+  for (uint64_t at = until; seen->size() < most;) {
     const auto segment = views_->SegmentAt(by, at);
     if (absl::IsNotFound(segment.status())) return absl::OkStatus();
     RETURN_IF_ERROR(segment.status());
@@ -50,7 +59,9 @@ absl::Status SeenStores::AddSeenBy(int32_t by, size_t after, std::vector<Seen>* 
       if (slice > now) continue;
       const Slice& turn = schedule.slices()[slice];
       const uint64_t when = turn.moment + (record->count - turn.count);
-      AddLines(*import, [&](const StoredLine& line) { seen->push_back({by, slice, when, line}); });
+      AddLines(*import, of, [&](bool shown, const StoredLine& line) {
+        seen->push_back({by, {slice, when, shown}, line});
+      });
     }
     const uint64_t began = schedule.MomentTo(by, (*segment)->info().first_count);
     if (began == 0 || began >= at || schedule.SliceAt(began) <= after) return absl::OkStatus();
@@ -61,24 +72,27 @@ absl::Status SeenStores::AddSeenBy(int32_t by, size_t after, std::vector<Seen>* 
 
 absl::StatusOr<const SeenStores::Evidence*> SeenStores::EvidenceOf(int32_t thread, size_t slice,
                                                                    LearnedSlices* learned) {
+  const size_t known = evidence_.size();
   const auto [it, is_new] = evidence_.try_emplace({thread, slice});
   Evidence& evidence = it->second;
-  if (!is_new) return &evidence;
-  const Slice& last = process_.schedule().slices()[slice];
-  evidence.from = std::max(learned->LastEvent(thread, slice), last.count);
+  if (!is_new || known >= kMostEvidence) return &evidence;
+  const std::vector<Slice>& slices = process_.schedule().slices();
+  evidence.from = std::max(learned->LastEvent(thread, slice), slices[slice].count);
+  const size_t next = learned->Next(thread, slice);
+  const uint64_t until = next < slices.size() ? std::min(slices[next].moment, moment_) : moment_;
   std::vector<Seen> seen;
   for (const int32_t other : process_.threads().all()) {
     if (other == thread || process_.threads().StartOf(other) > moment_) continue;
-    RETURN_IF_ERROR(AddSeenBy(other, slice, &seen));
+    RETURN_IF_ERROR(AddSeenBy(other, thread, slice, until, &seen));
   }
   if (seen.empty()) return &evidence;
   std::vector<StoredLine> lines;
   for (const Seen& entry : seen) lines.push_back(entry.line);
   RETURN_IF_ERROR(
-      views_->FindStores(thread, evidence.from, moment_, absl::MakeSpan(lines), interrupt_));
+      views_->FindStores(thread, evidence.from, until, absl::MakeSpan(lines), interrupt_));
   for (size_t i = 0; i < seen.size(); ++i) seen[i].line = lines[i];
   std::stable_sort(seen.begin(), seen.end(),
-                   [](const Seen& a, const Seen& b) { return a.slice < b.slice; });
+                   [](const Seen& a, const Seen& b) { return a.at.moment < b.at.moment; });
   evidence.seen = std::move(seen);
   return &evidence;
 }
@@ -103,8 +117,9 @@ absl::StatusOr<bool> SeenStores::IsOnlyBy(int32_t thread, size_t slice, const Se
     if (other == thread || process_.threads().StartOf(other) > moment_) continue;
     if (other == seen.by) {
       // It has found what it did not have, even if it had stored the same before.
-      if (seen.moment == 0) return false;
-      ASSIGN_OR_RETURN(const std::optional<uint8_t> had, ByteOf(other, seen.moment - 1, address));
+      if (seen.at.moment == 0) return false;
+      ASSIGN_OR_RETURN(const std::optional<uint8_t> had,
+                       ByteOf(other, seen.at.moment - 1, address));
       if (had == seen.line.bytes[byte]) return false;
       continue;
     }
@@ -128,7 +143,8 @@ absl::StatusOr<std::optional<uint8_t>> SeenStores::ByteOf(int32_t thread, uint64
   return value;
 }
 
-absl::StatusOr<size_t> SeenStores::SliceOf(const KnownByte& write, LearnedSlices* learned) {
+absl::StatusOr<std::optional<SeenStores::Sight>> SeenStores::FirstSight(const KnownByte& write,
+                                                                        LearnedSlices* learned) {
   const size_t slice = learned->Began(write);
   ASSIGN_OR_RETURN(const Evidence* evidence, EvidenceOf(write.thread, slice, learned));
   size_t looked_up = 0;
@@ -136,15 +152,18 @@ absl::StatusOr<size_t> SeenStores::SliceOf(const KnownByte& write, LearnedSlices
     const Seen& seen = evidence->seen[i];
     for (size_t byte = 0; byte < kLineBytes; ++byte) {
       if (seen.line.stored[byte] < write.learned.count) continue;
-      const auto [only, is_new] = only_by_.try_emplace({write.thread, slice, i, byte}, false);
-      if (is_new) {
-        if (++looked_up > kMostLookedUp) return process_.schedule().slices().size();
-        ASSIGN_OR_RETURN(only->second, IsOnlyBy(write.thread, slice, seen, byte, learned));
+      if (seen.at.shown) return seen.at;
+      const auto key = std::make_tuple(write.thread, slice, i, byte);
+      auto only = only_by_.find(key);
+      if (only == only_by_.end()) {
+        if (++looked_up > kMostLookedUp) return std::nullopt;
+        ASSIGN_OR_RETURN(const bool is, IsOnlyBy(write.thread, slice, seen, byte, learned));
+        only = only_by_.emplace(key, is).first;
       }
-      if (only->second) return seen.slice;
+      if (only->second) return seen.at;
     }
   }
-  return process_.schedule().slices().size();
+  return std::nullopt;
 }
 
 }  // namespace hindsight

@@ -1,13 +1,14 @@
 // What threads have seen of each other's stores: where they ran at the same time, a store of a
 // thread may have been as late as its next event, unless another thread has seen a later one. So a
-// line that was imported after the thread's last event says how far the thread had come, if that is
-// the only one who can have made the line so:
-//   - after that event, and what the thread saw of others' stores since, a byte of it was not what
-//     was seen, until a store of the thread made it so;
-//   - who has seen it had something else there before;
-//   - what third ones have stored there, or the kernel for them, was over when the thread learned
-//     what it had before.
-// (Not told apart: who has seen it stored the same there itself, in the transition before.)
+// line that was imported after the thread's last event says how far the thread had come, if after
+// that event, and what the thread saw of others' stores since, a byte of it was not what was seen,
+// until a store of the thread made it so; and
+//   - the trace says that the thread showed the line just so by then (PageImport::Shown); or
+//   - it does not say that of anybody, and the thread is the only one who can have made it so: who
+//     has seen it had something else there before, and what third ones have stored there, or the
+//     kernel for them, was over when the thread learned what it had before.
+// (Not told apart: who has seen it stored the same there itself, in the transition before; a thread
+// that stored the same as another one within the microsecond in which that was imported.)
 //
 // Borrows the process's state and views. One host thread at a time, for one moment.
 
@@ -38,27 +39,32 @@ class SeenStores {
   SeenStores(const SeenStores&) = delete;
   SeenStores& operator=(const SeenStores&) = delete;
 
-  // The index of the first slice, up to that of the moment, by which another thread has seen the
-  // write, or one that the thread made after it; the number of slices: none has. Requires: `write`
-  // is in the last slice of its thread up to the moment.
-  absl::StatusOr<size_t> SliceOf(const KnownByte& write, LearnedSlices* learned);
+  struct Sight {
+    size_t slice = 0;
+    uint64_t moment = 0;  // at which what was seen had been imported
+    bool shown = false;   // the trace says that the thread showed it; else that was concluded
+  };
+  // Where another thread has first seen the write, or one that the thread made after it in the same
+  // slice: before the thread's next slice, and up to the moment. nullopt: none has, as far as is
+  // known.
+  absl::StatusOr<std::optional<Sight>> FirstSight(const KnownByte& write, LearnedSlices* learned);
 
  private:
   // A line that a thread has imported.
   struct Seen {
     int32_t by = 0;
-    size_t slice = 0;
-    uint64_t moment = 0;  // at which it had imported it
+    Sight at;
     StoredLine line;
   };
-  // Of a thread, after its last event.
+  // Of a thread, after its last event in a slice.
   struct Evidence {
     uint64_t from = 0;       // the state that this led to
-    std::vector<Seen> seen;  // ascending slices
+    std::vector<Seen> seen;  // ascending moments
   };
 
   absl::StatusOr<const Evidence*> EvidenceOf(int32_t thread, size_t slice, LearnedSlices* learned);
-  absl::Status AddSeenBy(int32_t by, size_t after, std::vector<Seen>* seen);
+  absl::Status AddSeenBy(int32_t by, int32_t of, size_t after, uint64_t until,
+                         std::vector<Seen>* seen);
   absl::StatusOr<bool> IsOnlyBy(int32_t thread, size_t slice, const Seen& seen, size_t byte,
                                 LearnedSlices* learned);
   absl::StatusOr<std::optional<uint8_t>> ByteOf(int32_t thread, uint64_t moment, uint64_t address);

@@ -102,7 +102,8 @@ bool IsChanging(uint64_t number) {
   return ReadGuest(&at, &PointerTo<HsRing>(RingOf(number))->writing, 4) && at == HS_ACCESSING;
 }
 
-uint64_t KnownLines(const ThreadView& own, uint64_t page, uint64_t lines, const uint8_t* bytes) {
+ThreadView::Known KnownLines(const ThreadView& own, uint64_t page, uint64_t lines,
+                             const uint8_t* bytes) {
   const OtherViews others = {.first = kFirstThread,
                              .last = __atomic_load_n(&last_recording, __ATOMIC_RELAXED),
                              .distance = &ViewDistance,

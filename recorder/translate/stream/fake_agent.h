@@ -49,6 +49,8 @@ class FakeAgent {
     lines->host = 0;
     lines->address = address;
     lines->mask = 1;
+    lines->known = 0;
+    std::memset(lines->shown, 0, sizeof(lines->shown));
     std::memset(lines->bytes, 0, kLineBytes);
     std::memcpy(lines->bytes, &word, sizeof(word));
     HsRingCommit(ring_);

@@ -168,12 +168,20 @@ struct HsPage {
   uint8_t bytes[4096];
 };
 
+// Lines that the thread of ring `ring` sees in whole just as they are; 0: there is no such thread.
+struct HsShown {
+  uint64_t ring;
+  uint64_t lines;
+};
+#define HS_MOST_SHOWN 3
+
 struct HsLines {
   struct HsEntry entry;
   uint64_t host;     // as in HsPage
   uint64_t address;  // of the page
   uint64_t mask;     // bit i: line i follows in `bytes`, 64 bytes each
   uint64_t known;    // bit i: that is what another recorded thread sees there: no change of memory
+  struct HsShown shown[HS_MOST_SHOWN];  // some of these threads
   uint8_t bytes[];
 };
 

@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "recorder/translate/stream/thread_stream.h"
 #include "recorder/translate/stream/thread_stream_fixture.h"
@@ -50,8 +51,14 @@ TEST_F(SeenPagesTest, ChangedLinesAreImported) {
   lines->address = 0x7000;
   lines->mask = 4;
   lines->known = 6;  // of those that are there
+  lines->shown[0] = {2, 4};
+  lines->shown[1] = {3, 4};  // of no thread
+  lines->shown[2] = {4, 3};
   std::memset(lines->bytes, 9, 64);
+  threads_.writers = {{2, 17}, {4, 18}};
   ASSERT_TRUE(stream_.Consume(lines.base()).ok());
+  const PageImport::Shown by = {17, 4};
+  EXPECT_THAT(LastRecord<PageImport>().shown, testing::ElementsAre(by));
   EXPECT_EQ(LastRecord<PageImport>().known_mask, 4u);
   EXPECT_FALSE(LastRecord<PageImport>().first);
   EXPECT_EQ(LastRecord<PageImport>().line_mask, 4u);

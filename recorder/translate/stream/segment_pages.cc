@@ -101,14 +101,8 @@ void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes
   log_->Append(count, import);
 }
 
-void SegmentPages::AddLines(uint64_t count, uint64_t address, uint64_t mask, uint64_t known,
-                            absl::Span<const uint8_t> lines) {
-  held_[address] = kUnknown;
-  PageImport import;
-  import.address = address;
-  import.line_mask = mask;
-  import.known_mask = known & mask;
-  import.lines = lines;
+void SegmentPages::AddLines(uint64_t count, const PageImport& import) {
+  held_[import.address] = kUnknown;
   log_->Append(count, import);
 }
 

@@ -33,9 +33,8 @@ class SegmentPages {
 
   // In state `count`.
   void Add(uint64_t count, uint64_t address, const uint8_t* bytes);
-  // Lines of a page in the view, and those of them that others know, as PageImport has them.
-  void AddLines(uint64_t count, uint64_t address, uint64_t mask, uint64_t known,
-                absl::Span<const uint8_t> lines);
+  // Lines of a page in the view, as PageImport has them.
+  void AddLines(uint64_t count, const PageImport& import);
   // [start, end) is used without anybody's seeing it, and is as the map says. `begins`: but for
   // what was added in this state, with which the segment begins.
   void AddMapped(uint64_t count, uint64_t start, uint64_t end, bool begins);

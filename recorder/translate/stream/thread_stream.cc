@@ -230,8 +230,17 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
     return Malformed(lines.entry);
   }
   See(lines.entry);
-  pages_.AddLines(count_, lines.address, lines.mask, lines.known,
-                  absl::MakeConstSpan(lines.bytes, count * kLineBytes));
+  PageImport import;
+  import.address = lines.address;
+  import.line_mask = lines.mask;
+  import.known_mask = lines.known & lines.mask;
+  import.lines = absl::MakeConstSpan(lines.bytes, count * kLineBytes);
+  for (const HsShown& shown : lines.shown) {
+    const uint64_t known = shown.lines & import.known_mask;
+    const int32_t by = shown.ring == 0 || known == 0 ? 0 : threads_->ThreadOf(shown.ring);
+    if (by != 0) import.shown.push_back({by, known});
+  }
+  pages_.AddLines(count_, import);
   return absl::OkStatus();
 }
 

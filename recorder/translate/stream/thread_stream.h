@@ -105,6 +105,8 @@ class StreamedThreads {
   virtual void BeforeTurn(ThreadStream* stream, uint64_t time) = 0;
   // The same, and it is a turn of its own even if the last one was of the same thread.
   virtual void BeginTurn(ThreadStream* stream, uint64_t time) { BeforeTurn(stream, time); }
+  // The thread that wrote into ring `ring` last; 0: none is known.
+  virtual int32_t ThreadOf(uint64_t ring) const { return 0; }
   // The states of all threads that begin a segment where they stand still.
   virtual std::vector<TraceWriter::ThreadState> StandingStates() const { return {}; }
   // From the time stamp `time` to now.

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,8 +82,14 @@ class FakeThreads final : public StreamedThreads {
   void BeginTurn(ThreadStream* stream, uint64_t time) override { begun.push_back(time); }
   bool IsOnly(const ThreadStream& stream) const override { return only; }
 
+  int32_t ThreadOf(uint64_t ring) const override {
+    const auto writer = writers.find(ring);
+    return writer == writers.end() ? 0 : writer->second;
+  }
+
   bool only = true;
-  std::vector<uint64_t> begun;  // turns, anew
+  std::map<uint64_t, int32_t> writers;  // by ring
+  std::vector<uint64_t> begun;          // turns, anew
 
   std::vector<std::vector<int32_t>> threads;  // maker, thread, ring
   std::vector<uint64_t> times;

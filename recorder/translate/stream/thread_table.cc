@@ -38,7 +38,11 @@ bool ThreadTable::IsFirst(const Thread& thread) const {
 absl::Status ThreadTable::Open(pid_t thread, int32_t maker, uint64_t ring) {
   threads_.emplace_back(this, thread, maker, ring);
   const absl::Status taken = TakeRing(&threads_.back());
-  if (!taken.ok()) threads_.pop_back();
+  if (taken.ok()) {
+    writers_[ring] = threads_.back().log.thread();
+  } else {
+    threads_.pop_back();
+  }
   return taken;
 }
 
@@ -105,6 +109,7 @@ absl::Status ThreadTable::OpenProgram(std::shared_ptr<RingSet> rings, uint64_t r
   }
   rings_ = std::move(rings);
   first.ring = ring;
+  writers_ = {{ring, first.log.thread()}};
   return TakeRing(&first);
 }
 
@@ -172,6 +177,11 @@ uint64_t ThreadTable::SequenceOfCall(pid_t thread, uint64_t count) const {
     if (stream.thread() == thread && stream.count() == count) return stream.reserved_sequence();
   }
   return 0;
+}
+
+int32_t ThreadTable::ThreadOf(uint64_t ring) const {
+  const auto writer = writers_.find(ring);
+  return writer == writers_.end() ? 0 : writer->second;
 }
 
 bool ThreadTable::IsOnly(const ThreadStream& stream) const {

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "recorder/log/process_log.h"
@@ -74,6 +75,7 @@ class ThreadTable final : public StreamedThreads {
   void BeginTurn(ThreadStream* stream, uint64_t time) override {
     turns_.Next(stream, time, /*anew=*/true);
   }
+  int32_t ThreadOf(uint64_t ring) const override;
   std::vector<TraceWriter::ThreadState> StandingStates() const override;
   uint64_t NsSince(uint64_t time) const override;
   bool IsOnly(const ThreadStream& stream) const override;
@@ -108,6 +110,7 @@ class ThreadTable final : public StreamedThreads {
   ThreadTurns turns_;
   std::list<Thread> threads_;   // the first one is the process's first as long as it is recorded
   std::list<Thread> replaced_;  // by a program that is yet to begin
+  absl::flat_hash_map<uint64_t, int32_t> writers_;  // by ring, the last one
   uint64_t first_count_ = 0;
   uint64_t ended_instructions_ = 0;  // of threads that are closed
 };

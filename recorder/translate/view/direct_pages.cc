@@ -57,6 +57,7 @@ bool DirectPages::TellLines(uint64_t page, uint64_t first, uint64_t last, uint64
   entry->address = page;
   entry->mask = ~uint64_t{0} >> (64 - lines) << first;
   entry->known = 0;
+  __builtin_memset(entry->shown, 0, sizeof(entry->shown));
   if (!read_(entry->bytes, reinterpret_cast<const void*>(page + first * kLine), lines * kLine)) {
     return false;
   }

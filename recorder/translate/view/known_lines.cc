@@ -4,7 +4,6 @@ namespace hindsight {
 namespace {
 
 constexpr int kLineBytes = 64;
-constexpr int kPageBytes = ThreadView::kPage;
 using LineBytes = uint8_t[kLineBytes];
 
 bool ReadLine(const OtherViews& others, LineBytes* line, uint64_t address) {
@@ -67,45 +66,55 @@ bool IsLineKnown(const OtherViews& others, const ThreadView& own, uint64_t index
   return unknown == 0;
 }
 
+bool IsLine(const uint8_t* seen, const uint8_t* bytes) {
+  uint64_t differs = 0;
+  for (int i = 0; i < kLineBytes; i += 8) {
+    uint64_t one, other;
+    __builtin_memcpy(&one, seen + i, sizeof(one));
+    __builtin_memcpy(&other, bytes + i, sizeof(other));
+    differs |= one ^ other;
+  }
+  return differs == 0;
+}
+
 // Those of `lines` that the thread shows in whole as they are in `bytes`.
 uint64_t SameLines(const OtherViews& others, uint64_t number, uint64_t page, uint64_t lines,
                    const uint8_t* bytes) {
-  alignas(kLineBytes) uint8_t seen[kPageBytes];
-  const auto* const view = reinterpret_cast<const void*>(page + others.distance(number));
-  if (!others.read(seen, view, sizeof(seen))) return 0;
   uint64_t same = 0;
   for (uint64_t left = lines; left != 0; left &= left - 1) {
-    const int line = __builtin_ctzll(left);
-    uint64_t differs = 0;
-    for (int i = 0; i < kLineBytes; i += 8) {
-      uint64_t one, other;
-      __builtin_memcpy(&one, seen + line * kLineBytes + i, sizeof(one));
-      __builtin_memcpy(&other, bytes + line * kLineBytes + i, sizeof(other));
-      differs |= one ^ other;
-    }
-    same |= uint64_t{differs == 0} << line;
+    const uint64_t line = static_cast<uint64_t>(__builtin_ctzll(left)), offset = line * kLineBytes;
+    alignas(kLineBytes) LineBytes seen;
+    if (!ReadLine(others, &seen, page + offset + others.distance(number))) break;
+    same |= uint64_t{IsLine(seen, bytes + offset)} << line;
   }
   return same;
 }
 
 }  // namespace
 
-uint64_t KnownToOthers(const OtherViews& others, const ThreadView& own, uint64_t page,
-                       uint64_t lines, const uint8_t* bytes) {
+ThreadView::Known KnownToOthers(const OtherViews& others, const ThreadView& own, uint64_t page,
+                                uint64_t lines, const uint8_t* bytes) {
+  // Views that are looked at for who shows lines that are known already.
+  constexpr int kMoreViews = 8;
   const uint64_t last = others.last;
-  uint64_t known = 0, index;
-  if (last <= others.first || !own.PageIndex(page, &index)) return 0;
+  ThreadView::Known known;
+  uint64_t index;
+  if (last <= others.first || !own.PageIndex(page, &index)) return known;
   // One thread has stored all of most lines.
-  for (uint64_t number = others.first; number <= last && known != lines; ++number) {
-    if (others.distance(number) == own.distance()) continue;
-    if (others.holds(number, index))
-      known |= SameLines(others, number, page, lines & ~known, bytes);
+  int shown = 0, more = kMoreViews;
+  for (uint64_t number = others.first; number <= last; ++number) {
+    if (others.distance(number) == own.distance() || !others.holds(number, index)) continue;
+    if (known.lines == lines && (shown == HS_MOST_SHOWN || more-- == 0)) break;
+    const uint64_t same = SameLines(others, number, page, lines, bytes);
+    known.lines |= same;
+    if (same != 0 && shown < HS_MOST_SHOWN) known.shown[shown++] = {number, same};
   }
-  for (uint64_t left = lines & ~known; left != 0; left &= left - 1) {
+  for (uint64_t left = lines & ~known.lines; left != 0; left &= left - 1) {
     const uint64_t line = static_cast<uint64_t>(__builtin_ctzll(left));
     const uint64_t offset = line * kLineBytes;
-    if (IsLineKnown(others, own, index, page + offset, bytes + offset))
-      known |= uint64_t{1} << line;
+    if (IsLineKnown(others, own, index, page + offset, bytes + offset)) {
+      known.lines |= uint64_t{1} << line;
+    }
   }
   return known;
 }

@@ -24,8 +24,8 @@ struct OtherViews {
 };
 
 // See ThreadView::KnownLines.
-uint64_t KnownToOthers(const OtherViews& others, const ThreadView& own, uint64_t page,
-                       uint64_t lines, const uint8_t* bytes);
+ThreadView::Known KnownToOthers(const OtherViews& others, const ThreadView& own, uint64_t page,
+                                uint64_t lines, const uint8_t* bytes);
 
 }  // namespace hindsight
 

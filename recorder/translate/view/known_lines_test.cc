@@ -56,7 +56,8 @@ class KnownLinesTest : public testing::Test {
   }
   // A byte of the line, as it is there.
   static uint8_t& At(uint64_t number) { return pages[number][kLine * 64 + 3]; }
-  bool IsKnown() const {
+  bool IsKnown() const { return Known().lines == uint64_t{1} << kLine; }
+  ThreadView::Known Known() const {
     const OtherViews others = {.first = kOwn,
                                .last = kLast,
                                .distance = &Distance,
@@ -64,8 +65,7 @@ class KnownLinesTest : public testing::Test {
                                .is_changing = &IsChanging,
                                .read = &Copy};
     const uint64_t line = uint64_t{1} << kLine;
-    return KnownToOthers(others, own_, reinterpret_cast<uint64_t>(pages[0]), line, pages[0]) ==
-           line;
+    return KnownToOthers(others, own_, reinterpret_cast<uint64_t>(pages[0]), line, pages[0]);
   }
 
  private:
@@ -78,6 +78,16 @@ class KnownLinesTest : public testing::Test {
 TEST_F(KnownLinesTest, WhatAnotherThreadShowsIsKnown) {
   At(0) = At(kOther) = 7;
   EXPECT_TRUE(IsKnown());
+}
+
+TEST_F(KnownLinesTest, WhoShowsAWholeLineIsTold) {
+  At(0) = At(kOther) = 7;
+  EXPECT_EQ(Known().shown[0].ring, uint64_t{kOther});
+  EXPECT_EQ(Known().shown[0].lines, uint64_t{1} << kLine);
+  EXPECT_EQ(Known().shown[1].ring, 0u);
+  pages[0][kLine * 64 + 9] = pages[kOwn][kLine * 64 + 9] = 8;
+  EXPECT_TRUE(IsKnown());
+  EXPECT_EQ(Known().shown[0].ring, 0u) << "one has a part of it";
 }
 
 TEST_F(KnownLinesTest, WhatNobodyShowsIsNot) {

@@ -160,6 +160,7 @@ HsEntry* ThreadView::LogAll(uint64_t page, StateAt at, const uint8_t* bytes, boo
   entry->address = page;
   entry->mask = ~uint64_t{0};
   entry->known = 0;
+  __builtin_memset(entry->shown, 0, sizeof(entry->shown));
   __builtin_memcpy(entry->bytes, bytes, kPage);
   return &entry->entry;
 }
@@ -247,7 +248,7 @@ bool ThreadView::ComparePage(uint64_t page, uint64_t count) {
 // others before.
 void ThreadView::Import(uint64_t page, const uint8_t* bytes, uint64_t lines,
                         const EntryWriter::Seen& seen, uint64_t count) {
-  const uint64_t known = known_ != nullptr ? known_(*this, page, lines, bytes) : 0;
+  const Known known = known_ != nullptr ? known_(*this, page, lines, bytes) : Known();
   uint64_t number = 0;
   for (uint64_t left = lines; left != 0; left &= left - 1) ++number;
   auto* const entry = reinterpret_cast<HsLines*>(
@@ -255,7 +256,8 @@ void ThreadView::Import(uint64_t page, const uint8_t* bytes, uint64_t lines,
   entry->host = 0;
   entry->address = page;
   entry->mask = lines;
-  entry->known = known;
+  entry->known = known.lines;
+  __builtin_memcpy(entry->shown, known.shown, sizeof(entry->shown));
   uint8_t* out = entry->bytes;
   for (uint64_t left = lines; left != 0; left &= left - 1) {
     const uint64_t offset = static_cast<uint64_t>(__builtin_ctzll(left)) * kLine;

@@ -49,10 +49,15 @@ class ThreadView {
     SameMemory is_same;
   };
 
-  // Which of `lines` of the page at guest address `page` (bit i: line i, 64 bytes) other views show
-  // as they are in `bytes`, the whole page, as far as `view` shows something else.
-  using KnownLines = uint64_t (*)(const ThreadView& view, uint64_t page, uint64_t lines,
-                                  const uint8_t* bytes);
+  // Lines of a page, bit i: line i, 64 bytes.
+  struct Known {
+    uint64_t lines = 0;                 // that other views show, together
+    HsShown shown[HS_MOST_SHOWN] = {};  // and some of these views that show a whole one
+  };
+  // Which of `lines` of the page at guest address `page` other views show as they are in `bytes`,
+  // the whole page, as far as `view` shows something else.
+  using KnownLines = Known (*)(const ThreadView& view, uint64_t page, uint64_t lines,
+                               const uint8_t* bytes);
 
   // A state of the thread: that of `count`; or, if `host` is not 0, the one in which translated
   // code has come to this address, as HsPage has it.

@@ -74,14 +74,14 @@ class ThreadViewTest : public testing::Test {
   }
 
   // Lines that begin with 7, where the view does not yet have what is new.
-  static uint64_t KnownToOthers(const ThreadView& view, uint64_t page, uint64_t lines,
-                                const uint8_t* bytes) {
+  static ThreadView::Known KnownToOthers(const ThreadView& view, uint64_t page, uint64_t lines,
+                                         const uint8_t* bytes) {
     uint64_t known = 0;
     for (uint64_t i = 0; i < 64; ++i) {
       const auto* own = reinterpret_cast<const uint8_t*>(page + view.distance() + 64 * i);
       if ((lines >> i & 1) != 0 && own[0] != 7 && bytes[64 * i] == 7) known |= uint64_t{1} << i;
     }
-    return known;
+    return {.lines = known, .shown = {{9, known}}};
   }
 
   // Every other page is one that other processes write to.
