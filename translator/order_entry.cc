@@ -76,8 +76,6 @@ void OrderEntry::Write() {
   // A signal that comes between the two changes this bit of both.
   code_->Bytes({0x48, 0x0f, 0xba, 0xf0, 63});  // btr $63,%rax
   code_->Store(InEntry(offsetof(HsLockedEntry, count)), kRax);
-  code_->Bytes({0x48, 0x83, 0xc0, 1});  // add $1,%rax
-  code_->StoreField(HS_BLOCK_FIELD(locked_next), kRax);
   // addq: the entry is there
   code_->Operation({.bytes = {0x83}, .wide = true}, 0, InRing(HS_LOCKED_HEAD), 1);
   code_->Byte(sizeof(HsLockedEntry));

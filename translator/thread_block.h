@@ -126,7 +126,6 @@ struct HsThreadBlock {
   uint64_t locked_bias;   // the entry's address is the head plus this
   uint64_t locked_old;    // what memory had
   uint64_t locked_time;   // for the agent that does the rest
-  uint64_t locked_next;   // the state after the last entry that was written
 
   uint64_t saved_mask;  // of translated code: a mask register's
   uint64_t zero;        // 0, from the start
@@ -253,7 +252,7 @@ HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_saved) == 120);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_flags_exact) == 124);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, exit_address) == 128);
 HS_STATIC_ASSERT(offsetof(struct HsThreadBlock, flags_aside) == 136);
-HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 232);
+HS_STATIC_ASSERT(sizeof(struct HsThreadBlock) == 224);
 HS_STATIC_ASSERT(sizeof(struct HsLockedEntry) == 24);
 
 #endif  // __ASSEMBLER__

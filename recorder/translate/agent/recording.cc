@@ -163,7 +163,6 @@ void SetUpRecording(const Thread& thread) {
   }
   recording.writer.Init(ring, &IsNobodyReading, &Control()->attention);
   thread.block->locked_ring = AddressOf(ring);
-  thread.block->locked_next = 0;
   ForgetInheritedGuards(thread);
   SetLockedRoom(thread, {});
   recording.view.Init(DistanceOf(thread.number), kViewWindows, kViewWindowCount,
