@@ -77,15 +77,22 @@ bool IsLine(const uint8_t* seen, const uint8_t* bytes) {
   return differs == 0;
 }
 
-// Those of `lines` that the thread shows in whole as they are in `bytes`.
+// Those of `lines` that the thread shows in whole as they are in `bytes`. What lies between the
+// first and the last one is read at once.
 uint64_t SameLines(const OtherViews& others, uint64_t number, uint64_t page, uint64_t lines,
                    const uint8_t* bytes) {
+  alignas(kLineBytes) uint8_t seen[ThreadView::kPage];
+  const int begin = __builtin_ctzll(lines) * kLineBytes;
+  const int end = (64 - __builtin_clzll(lines)) * kLineBytes;
+  const uint64_t start = page + others.distance(number) + static_cast<uint64_t>(begin);
+  if (!others.read(seen + begin, reinterpret_cast<const void*>(start),
+                   static_cast<uint64_t>(end - begin))) {
+    return 0;
+  }
   uint64_t same = 0;
   for (uint64_t left = lines; left != 0; left &= left - 1) {
-    const uint64_t line = static_cast<uint64_t>(__builtin_ctzll(left)), offset = line * kLineBytes;
-    alignas(kLineBytes) LineBytes seen;
-    if (!ReadLine(others, &seen, page + offset + others.distance(number))) break;
-    same |= uint64_t{IsLine(seen, bytes + offset)} << line;
+    const int line = __builtin_ctzll(left), offset = line * kLineBytes;
+    same |= uint64_t{IsLine(seen + offset, bytes + offset)} << line;
   }
   return same;
 }
@@ -99,7 +106,7 @@ ThreadView::Known KnownToOthers(const OtherViews& others, const ThreadView& own,
   const uint64_t last = others.last;
   ThreadView::Known known;
   uint64_t index;
-  if (last <= others.first || !own.PageIndex(page, &index)) return known;
+  if (lines == 0 || last <= others.first || !own.PageIndex(page, &index)) return known;
   // One thread has stored all of most lines.
   int shown = 0, more = kMoreViews;
   for (uint64_t number = others.first; number <= last; ++number) {
