@@ -58,7 +58,7 @@ class NewestBytes::Order {
     if (is_own && over >= process_.schedule().SliceAt(question_.moment)) {
       if (known.learned.imported) RETURN_IF_ERROR(LookBeforeSegment(byte, &known));
       if (known.learned.imported) return false;
-      ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(known, &slices_));
+      ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(known, /*only_told=*/false, &slices_));
       if (!seen.has_value()) return false;
       over = seen->slice;
     }
@@ -66,8 +66,8 @@ class NewestBytes::Order {
     if (than_write && (is_own || !is_write)) return BeganAfter(known, than);
     if (!is_write || than_write) return later;
     if (over < slices_.Began(than)) return false;
-    ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(known, &slices_));
-    return !seen.has_value() || !seen->shown || seen->moment >= than.learned.moment;
+    ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(known, /*only_told=*/true, &slices_));
+    return !seen.has_value() || seen->moment >= than.learned.moment;
   }
 
  private:
@@ -76,7 +76,7 @@ class NewestBytes::Order {
     const size_t began = slices_.Began(known);
     if (began > slices_.WasOver(write)) return true;
     if (began < slices_.Began(write)) return false;
-    ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(write, &slices_));
+    ASSIGN_OR_RETURN(const auto seen, seen_.FirstSight(write, /*only_told=*/false, &slices_));
     if (!seen.has_value()) return false;
     // What the thread has written after it has seen the other's.
     const bool after = !known.learned.imported && known.learned.moment > seen->moment;

@@ -2,24 +2,28 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "keyframes/toys/toy_threads.h"
 
 namespace hindsight {
 namespace {
 
-constexpr int32_t kFirst = ToyThreads::kMain, kSecond = ToyThreads::kSecond;
+constexpr int32_t kFirst = ToyThreads::kMain, kSecond = ToyThreads::kSecond,
+                  kThird = ToyThreads::kThird;
 
 // What a thread has imported that others had.
 class ImportedLine final : public Segment {
  public:
   // `shown_by`: who had it; 0: that is not known.
   explicit ImportedLine(uint64_t count, int32_t shown_by)
-      : records_{{count, PageImport{.address = 0x5000,
+      : records_{{count, PageImport{.address = ToyThreads::kShared,
                                     .line_mask = 1,
                                     .lines = line_,
                                     .known_mask = 1,
@@ -67,6 +71,17 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
     return found;
   }
   // Written by the first transition in the slice, or by the last one: no event follows there.
+  // The last one of the third thread before `slice`, if no event follows what it writes last.
+  std::optional<size_t> FindThirdsBefore(size_t slice) {
+    const std::vector<uint32_t>& all = schedule().slices_of(kThird);
+    const auto after = std::upper_bound(all.begin(), all.end(), slice);
+    if (after == all.begin() || after == all.end()) return std::nullopt;
+    const Slice& last = schedule().slices()[*std::prev(after)];
+    const uint64_t end = last.count + last.length;
+    const uint64_t limit = schedule().slices()[*after].sequence;
+    if (process_.thread(kThird).PositionAt(end, limit).steps == 0) return std::nullopt;
+    return *std::prev(after);
+  }
   void WritesFirst(size_t slice) { Learn(slice, schedule().slices()[slice].count + 1, false); }
   void WritesLast(size_t slice) {
     const Slice& at = schedule().slices()[slice];
@@ -127,16 +142,25 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
     const Slice& at = schedule().slices()[slice];
     learned_[at.thread] = {at.moment + (count - at.count), count, imported};
   }
-  absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t, uint64_t,
+  absl::StatusOr<const SegmentReplay*> ReplayAt(int32_t thread, uint64_t,
                                                 const std::atomic<bool>*) override {
-    return absl::NotFoundError("nobody has seen anything");
+    if (thread != kThird) return absl::NotFoundError("it has seen nothing");
+    if (third_ != nullptr) return third_.get();
+    const uint64_t last = toy_.trace()->segments(kThird).back().number;
+    ASSIGN_OR_RETURN(const auto segment, toy_.trace()->LoadSegment(kThird, last));
+    ASSIGN_OR_RETURN(third_, SegmentReplay::Create(toy_.trace()));
+    RETURN_IF_ERROR(third_->Load(segment));
+    RETURN_IF_ERROR(third_->AdvanceTo(segment->end_count()));
+    return third_.get();
   }
   absl::StatusOr<std::vector<Learned>> LastKnown(int32_t thread, std::optional<uint64_t>, uint64_t,
-                                                 uint64_t, const PageBits& bytes, uint64_t,
+                                                 uint64_t, const PageBits& bytes, uint64_t since,
                                                  const std::atomic<bool>*) override {
     EXPECT_EQ(bytes.count(), 1u) << "only one differs, or is asked for";
     ++asked_;
-    return std::vector<Learned>(kPageBytes, learned_.at(thread));
+    Learned learned = {.imported = true};
+    if (learned_.contains(thread) && learned_[thread].moment >= since) learned = learned_[thread];
+    return std::vector<Learned>(kPageBytes, learned);
   }
   absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t thread, uint64_t) override {
     if (thread != kFirst || imported_ == nullptr) {
@@ -158,6 +182,7 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
   absl::StatusOr<bool> WasUntouchedAtBirth(uint64_t) override { return false; }
 
   std::map<int32_t, Learned> learned_;
+  std::unique_ptr<SegmentReplay> third_;
   std::shared_ptr<const Segment> imported_;
   uint64_t stored_ = 0;
 };
@@ -228,6 +253,21 @@ TEST_F(NewestBytesTest, WhoRunsIsShownWhatWasWrittenBeforeAStoreThatItHasSeen) {
   Sees(slices[2], write - 1);
   EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
   Sees(slices[0], write);  // before that: it cannot be that one's
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
+}
+
+TEST_F(NewestBytesTest, WhatAThirdThreadMayHaveStoredAtThatTimeSaysNothing) {
+  const std::vector<size_t> slices = FindSlices();
+  ASSERT_EQ(slices.size(), 4u);
+  const std::optional<size_t> thirds = FindThirdsBefore(slices[1]);
+  ASSERT_TRUE(thirds.has_value());
+  Imports(slices[0]);
+  WritesLast(slices[1]);
+  const Slice& writer = schedule().slices()[slices[1]];
+  Sees(slices[2], writer.count + writer.length);
+  WritesFirst(*thirds);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 2) << "it was over";
+  WritesLast(*thirds);
   EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kFirst), 1);
 }
 

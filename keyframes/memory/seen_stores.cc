@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <optional>
 #include <variant>
 
@@ -60,7 +61,7 @@ absl::Status SeenStores::AddSeenBy(int32_t by, int32_t of, size_t after, uint64_
       const Slice& turn = schedule.slices()[slice];
       const uint64_t when = turn.moment + (record->count - turn.count);
       AddLines(*import, of, [&](bool shown, const StoredLine& line) {
-        seen->push_back({by, {slice, when, shown}, line});
+        seen->push_back({by, {slice, when}, shown, line});
       });
     }
     const uint64_t began = schedule.MomentTo(by, (*segment)->info().first_count);
@@ -125,11 +126,23 @@ absl::StatusOr<bool> SeenStores::IsOnlyBy(int32_t thread, size_t slice, const Se
     }
     ASSIGN_OR_RETURN(const std::optional<uint8_t> has, ByteOf(other, moment_, address));
     if (!has.has_value()) continue;
-    ASSIGN_OR_RETURN(const KnownByte known, last_known(other, moment_, own.learned.moment));
+    // What it wrote in a slice that had begun by then may have been later.
+    const uint64_t back_to = TurnOf(other, own.learned.moment);
+    ASSIGN_OR_RETURN(const KnownByte known, last_known(other, moment_, back_to));
     const bool may_be_its = !known.learned.imported || known.learned.is_new;
     if (may_be_its && learned->WasOver(known) > began) return false;
   }
   return true;
+}
+
+// The moment at which the last slice of `thread` began that did so by `moment`; 0: none did.
+uint64_t SeenStores::TurnOf(int32_t thread, uint64_t moment) const {
+  const std::vector<Slice>& slices = process_.schedule().slices();
+  const std::vector<uint32_t>& indices = process_.schedule().slices_of(thread);
+  const auto next = std::partition_point(indices.begin(), indices.end(), [&](uint32_t index) {
+    return slices[index].moment <= moment;
+  });
+  return next == indices.begin() ? 0 : slices[*std::prev(next)].moment;
 }
 
 // In the thread's view at `moment`; nothing: it does not have the page.
@@ -144,15 +157,17 @@ absl::StatusOr<std::optional<uint8_t>> SeenStores::ByteOf(int32_t thread, uint64
 }
 
 absl::StatusOr<std::optional<SeenStores::Sight>> SeenStores::FirstSight(const KnownByte& write,
+                                                                        bool only_told,
                                                                         LearnedSlices* learned) {
   const size_t slice = learned->Began(write);
   ASSIGN_OR_RETURN(const Evidence* evidence, EvidenceOf(write.thread, slice, learned));
   size_t looked_up = 0;
   for (size_t i = 0; i < evidence->seen.size(); ++i) {
     const Seen& seen = evidence->seen[i];
+    if (only_told && !seen.shown) continue;
     for (size_t byte = 0; byte < kLineBytes; ++byte) {
       if (seen.line.stored[byte] < write.learned.count) continue;
-      if (seen.at.shown) return seen.at;
+      if (seen.shown) return seen.at;
       const auto key = std::make_tuple(write.thread, slice, i, byte);
       auto only = only_by_.find(key);
       if (only == only_by_.end()) {

@@ -42,18 +42,19 @@ class SeenStores {
   struct Sight {
     size_t slice = 0;
     uint64_t moment = 0;  // at which what was seen had been imported
-    bool shown = false;   // the trace says that the thread showed it; else that was concluded
   };
   // Where another thread has first seen the write, or one that the thread made after it in the same
   // slice: before the thread's next slice, and up to the moment. nullopt: none has, as far as is
-  // known.
-  absl::StatusOr<std::optional<Sight>> FirstSight(const KnownByte& write, LearnedSlices* learned);
+  // known. `only_told`: what the trace says, not what follows from it.
+  absl::StatusOr<std::optional<Sight>> FirstSight(const KnownByte& write, bool only_told,
+                                                  LearnedSlices* learned);
 
  private:
   // A line that a thread has imported.
   struct Seen {
     int32_t by = 0;
     Sight at;
+    bool shown = false;  // the trace says that the thread that is asked about showed it
     StoredLine line;
   };
   // Of a thread, after its last event in a slice.
@@ -67,6 +68,7 @@ class SeenStores {
                          std::vector<Seen>* seen);
   absl::StatusOr<bool> IsOnlyBy(int32_t thread, size_t slice, const Seen& seen, size_t byte,
                                 LearnedSlices* learned);
+  uint64_t TurnOf(int32_t thread, uint64_t moment) const;
   absl::StatusOr<std::optional<uint8_t>> ByteOf(int32_t thread, uint64_t moment, uint64_t address);
 
   const ProcessState& process_;
