@@ -31,7 +31,8 @@ struct PageColumns {
         shown_by(columns.getShownBy()),
         flags(columns.getFlags()),
         bytes(columns.getBytes()),
-        shown_counts(columns.getShownCounts()) {}
+        shown_counts(columns.getShownCounts()),
+        turns(columns.getTurns()) {}
 
   const char* Take(size_t module_count, PageImport* page) {
     uint8_t flag = 0;
@@ -52,6 +53,7 @@ struct PageColumns {
     if ((flag & 8) != 0) {
       if (const char* const damage = TakeShown(page)) return damage;
     }
+    if ((flag & 16) != 0 && !turns.Take(&page->turn)) return kShortColumn;
     if (!bytes.Take(std::popcount(page->line_mask) * kLineBytes, &page->lines)) {
       return kShortColumn;
     }
@@ -72,7 +74,7 @@ struct PageColumns {
 
   WordColumn addresses, masks, module_offsets, known_masks, shown_masks;
   IntegerColumn modules, shown_by;
-  ByteColumn flags, bytes, shown_counts;
+  ByteColumn flags, bytes, shown_counts, turns;
 };
 
 struct LineColumns {

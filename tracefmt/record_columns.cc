@@ -41,9 +41,9 @@ RecordKind RecordColumns::AddBody(const PageImport& body) {
   const bool has_module = body.module >= 0;
   pages_.addresses.push_back(body.address);
   pages_.line_masks.push_back(body.line_mask);
-  pages_.flags.push_back(static_cast<uint8_t>((body.first ? 1 : 0) | (has_module ? 2 : 0) |
-                                              (body.known_mask != 0 ? 4 : 0) |
-                                              (body.shown.empty() ? 0 : 8)));
+  pages_.flags.push_back(static_cast<uint8_t>(
+      (body.first ? 1 : 0) | (has_module ? 2 : 0) | (body.known_mask != 0 ? 4 : 0) |
+      (body.shown.empty() ? 0 : 8) | (body.turn != PageImport::kFirstTurn ? 16 : 0)));
   if (has_module) {
     pages_.modules.push_back(body.module);
     pages_.module_offsets.push_back(body.module_offset);
@@ -54,8 +54,9 @@ RecordKind RecordColumns::AddBody(const PageImport& body) {
     pages_.shown_by.push_back(shown.thread);
     pages_.shown_masks.push_back(shown.lines);
   }
+  if (body.turn != PageImport::kFirstTurn) pages_.turns.push_back(body.turn);
   AppendBytes(body.lines, &pages_.bytes);
-  raw_bytes_ += 37 + body.lines.size() + 12 * body.shown.size();
+  raw_bytes_ += 38 + body.lines.size() + 12 * body.shown.size();
   return RecordKind::kPageImport;
 }
 
@@ -223,6 +224,7 @@ void RecordColumns::BuildImports(wire::RecordBlock::Builder block) const {
       FillList(columns.initShownBy(pages_.shown_by.size()), pages_.shown_by);
       FillList(columns.initShownMasks(pages_.shown_masks.size()), pages_.shown_masks);
     }
+    if (!pages_.turns.empty()) columns.setTurns(AsData(pages_.turns));
   }
   if (!lines_.addresses.empty()) {
     auto columns = block.initLines();

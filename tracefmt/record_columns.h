@@ -73,7 +73,7 @@ class RecordColumns {
   struct Pages {
     std::vector<uint64_t> addresses, line_masks, module_offsets, known_masks, shown_masks;
     std::vector<int32_t> modules, shown_by;
-    std::vector<uint8_t> flags, bytes, shown_counts;
+    std::vector<uint8_t> flags, bytes, shown_counts, turns;
   };
   struct Lines {
     std::vector<uint64_t> addresses;

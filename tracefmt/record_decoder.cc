@@ -345,8 +345,7 @@ bool IsKnown(uint8_t kind) {
 // Memory the record takes, about: what it points to in the block is not its own.
 struct MemoryOf {
   uint64_t operator()(const PageImport& page) const {
-    const size_t most_inside = decltype(page.shown)().capacity();
-    return page.shown.size() <= most_inside ? 0 : page.shown.capacity() * sizeof(PageImport::Shown);
+    return page.shown.capacity() * sizeof(PageImport::Shown);
   }
   uint64_t operator()(const SideEffect& effect) const { return Patch(effect.registers); }
   uint64_t operator()(const Discontinuity& jump) const {

@@ -14,7 +14,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 
 namespace hindsight {
@@ -58,7 +57,12 @@ struct PageImport {
 
     bool operator==(const Shown&) const = default;
   };
-  absl::InlinedVector<Shown, 1> shown;
+  std::vector<Shown> shown;
+  // In which of its thread's slices it came: 0 in one that had begun in an earlier state, otherwise
+  // the number of slices that had begun in this state by then, 255 for more. (Where it is not
+  // known, and in older traces, it is 1, whichever it was.)
+  static constexpr uint8_t kFirstTurn = 1;
+  uint8_t turn = kFirstTurn;
 };
 
 // One line of memory the thread could not have known.

@@ -130,9 +130,29 @@ TEST(RoundTrip, KnownLines) {
   EXPECT_EQ(std::get<PageImport>(segment->records()[2].body).known_mask, 0);
 }
 
+TEST(RoundTrip, InWhichTurnAPageCame) {
+  TestTrace trace;
+  trace.Begin(0);
+  const std::vector<int> turns = {1, 0, 2, 1, 255};
+  for (size_t i = 0; i < turns.size(); ++i) {
+    Record page = Page(0, 0x1000 * (i + 1));
+    std::get<PageImport>(page.body).turn = static_cast<uint8_t>(turns[i]);
+    trace.Add(page);
+  }
+  trace.End(1);
+  trace.Finish();
+  const auto segment = trace.Read().Load(0);
+  ASSERT_TRUE(segment->damage().ok()) << segment->damage();
+  std::vector<int> found;
+  for (const Record& record : segment->records()) {
+    if (const auto* page = std::get_if<PageImport>(&record.body)) found.push_back(page->turn);
+  }
+  EXPECT_EQ(found, turns);
+}
+
 TEST(RoundTrip, WhoShowedLines) {
   Record two = Page(0, 0x1000, 0b111), one = Page(0, 0x4000, 0b10);
-  using Shown = absl::InlinedVector<PageImport::Shown, 1>;
+  using Shown = std::vector<PageImport::Shown>;
   const Shown by_two = {{7, 0b100}, {-1, 0b101}}, by_one = {{8, 0b10}};
   std::get<PageImport>(two.body).shown = by_two;
   std::get<PageImport>(one.body).shown = by_one;

@@ -115,7 +115,8 @@ struct RecordBlock {
 
 struct PageColumns {
   addresses @0 :List(UInt64);
-  flags @1 :Data;  # bit 0: first; bit 1: has a module; bit 2: has a known mask; bit 3: was shown
+  flags @1 :Data;  # bit 0: first; bit 1: has a module; bit 2: has a known mask; bit 3: was shown;
+                     # bit 4: has a turn
   lineMasks @2 :List(UInt64);
   modules @3 :List(Int32);  # only for pages that have one
   moduleOffsets @4 :List(UInt64);
@@ -124,6 +125,7 @@ struct PageColumns {
   shownCounts @7 :Data;  # threads that showed lines, of pages of which any did
   shownBy @8 :List(Int32);  # these, end to end
   shownMasks @9 :List(UInt64);  # which lines
+  turns @10 :Data;  # only for pages that have one
 }
 
 struct LineColumns {

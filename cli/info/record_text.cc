@@ -133,6 +133,7 @@ struct TextVisitor {
     absl::StrAppendFormat(&out, " lines %d", std::popcount(page.line_mask));
     if (page.known_mask != 0)
       absl::StrAppendFormat(&out, " known %d", std::popcount(page.known_mask));
+    if (page.turn != PageImport::kFirstTurn) absl::StrAppendFormat(&out, " turn %d", page.turn);
     for (const PageImport::Shown& shown : page.shown) {
       absl::StrAppendFormat(&out, " shown by %d: %d", shown.thread, std::popcount(shown.lines));
     }
@@ -224,6 +225,7 @@ struct JsonVisitor {
       json["moduleOffset"] = page.module_offset;
     }
     if (page.known_mask != 0) json["knownMask"] = JsonHex(page.known_mask);
+    if (page.turn != PageImport::kFirstTurn) json["turn"] = page.turn;
     for (const PageImport::Shown& shown : page.shown) {
       json["shown"].push_back({{"thread", shown.thread}, {"lineMask", JsonHex(shown.lines)}});
     }

@@ -9,7 +9,7 @@ namespace hindsight {
 size_t LearnedSlices::Began(const KnownByte& known) const {
   const Schedule& schedule = process_.schedule();
   const Learned& learned = known.learned;
-  if (learned.imported) return schedule.FirstTurnIn(known.thread, learned.count);
+  if (learned.imported) return schedule.TurnIn(known.thread, learned.count, learned.turn);
   const std::vector<uint32_t>& indices = schedule.slices_of(known.thread);
   const auto after = std::partition_point(indices.begin(), indices.end(), [&](uint32_t index) {
     return schedule.slices()[index].count < learned.count;

@@ -37,7 +37,7 @@ class ImportedLine final : public Segment {
   uint64_t memory_bytes() const override { return 0; }
 
  private:
-  static absl::InlinedVector<PageImport::Shown, 1> Shown(int32_t by) {
+  static std::vector<PageImport::Shown> Shown(int32_t by) {
     if (by == 0) return {};
     return {{by, 1}};
   }

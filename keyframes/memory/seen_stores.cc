@@ -55,7 +55,7 @@ absl::Status SeenStores::AddSeenBy(int32_t by, int32_t of, size_t after, uint64_
       --record;
       const auto* import = std::get_if<PageImport>(&record->body);
       if (import == nullptr || import->first || import->known_mask == 0) continue;
-      const size_t slice = schedule.FirstTurnIn(by, record->count);
+      const size_t slice = schedule.TurnIn(by, record->count, import->turn);
       if (slice <= after) return absl::OkStatus();
       if (slice > now) continue;
       const Slice& turn = schedule.slices()[slice];

@@ -27,7 +27,8 @@ struct Learned {
   // The state of the thread: that in which it was imported, or that which a write led to.
   uint64_t count = 0;
   bool imported = false;
-  bool is_new = false;  // of an import: no other thread was known to have it
+  bool is_new = false;                    // of an import: no other thread was known to have it
+  uint8_t turn = PageImport::kFirstTurn;  // of an import: see there
 };
 
 // A line as somebody has seen it.

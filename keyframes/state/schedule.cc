@@ -143,12 +143,17 @@ uint64_t Schedule::MomentFrom(int32_t thread, uint64_t count) const {
   return slice.moment + std::min(count - slice.count, slice.length);
 }
 
-size_t Schedule::FirstTurnIn(int32_t thread, uint64_t count) const {
+size_t Schedule::TurnIn(int32_t thread, uint64_t count, uint8_t turn) const {
   const std::vector<uint32_t>& indices = slices_of(thread);
   auto it = std::partition_point(indices.begin(), indices.end(),
                                  [&](uint32_t index) { return slices_[index].count < count; });
-  if (it != indices.end() && slices_[*it].count == count) return *it;
-  return it == indices.begin() ? *it : *std::prev(it);
+  if (it == indices.end() || slices_[*it].count != count || turn == 0) {
+    return it == indices.begin() ? *it : *std::prev(it);
+  }
+  while (--turn != 0 && std::next(it) != indices.end() && slices_[*std::next(it)].count == count) {
+    ++it;
+  }
+  return *it;
 }
 
 uint64_t Schedule::MomentTo(int32_t thread, uint64_t count) const {

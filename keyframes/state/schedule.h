@@ -60,9 +60,10 @@ class Schedule {
   // The moment at which `thread` is in the state `count` and makes the transition out of it; for
   // its last state, the first moment at which it is in that.
   uint64_t MomentFrom(int32_t thread, uint64_t count) const;
-  // Index of the first slice of `thread` that begins in the state `count`; if none does, of the one
-  // that makes the transition out of it. (Several may begin in one state.)
-  size_t FirstTurnIn(int32_t thread, uint64_t count) const;
+  // Index of the slice of `thread` in which something came in the state `count`: 0 the one that led
+  // to it, otherwise the `turn`-th that begins in it (several may), or the last one of these; if
+  // none does, the one that makes the transition out of it. See PageImport::turn.
+  size_t TurnIn(int32_t thread, uint64_t count, uint8_t turn) const;
   // The first moment at which `thread` is in the state `count`.
   uint64_t MomentTo(int32_t thread, uint64_t count) const;
   // The index of the first slice of `thread` that begins after `moment`, or slices().size().

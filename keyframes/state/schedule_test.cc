@@ -117,7 +117,7 @@ TEST_F(ScheduleTest, SlicesOfNoLengthAreNotStoodIn) {
   EXPECT_EQ(schedule.MomentTo(1, 5), 5);
 }
 
-TEST_F(ScheduleTest, OfSeveralTurnsInOneStateTheFirstIsFound) {
+TEST_F(ScheduleTest, OfSeveralTurnsInOneStateTheRightOneIsFound) {
   Thread(1, 0, 50);
   Thread(2, 0, 50, 2);
   SliceOf(2, 2, 0);
@@ -126,10 +126,18 @@ TEST_F(ScheduleTest, OfSeveralTurnsInOneStateTheFirstIsFound) {
   SliceOf(1, 5, 20);
   SliceOf(2, 6, 40);
   const Schedule schedule = Create();
-  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(1, 20)].sequence, 3u);
-  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(1, 25)].sequence, 5u);
-  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(1, 10)].sequence, 0u);
-  EXPECT_EQ(schedule.slices()[schedule.FirstTurnIn(2, 30)].sequence, 4u);
+  const auto number = [&](int32_t thread, uint64_t count, uint8_t turn) {
+    return schedule.slices()[schedule.TurnIn(thread, count, turn)].sequence;
+  };
+  EXPECT_EQ(number(1, 20, 1), 3u);
+  EXPECT_EQ(number(1, 20, 2), 5u);
+  EXPECT_EQ(number(1, 20, 255), 5u);
+  EXPECT_EQ(number(1, 20, 0), 0u) << "the one before";
+  EXPECT_EQ(number(1, 25, 1), 5u) << "none begins there";
+  EXPECT_EQ(number(1, 25, 0), 5u);
+  EXPECT_EQ(number(1, 10, 1), 0u);
+  EXPECT_EQ(number(1, 0, 0), 0u) << "there is none before";
+  EXPECT_EQ(number(2, 30, 1), 4u);
 }
 
 TEST_F(ScheduleTest, AThreadWithoutSlicesRunsWhereItStarts) {

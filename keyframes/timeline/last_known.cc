@@ -193,11 +193,12 @@ PageKnowledge KnownFromRecords(const ThreadReplay& replay, uint64_t page) {
     if (again) left = false;
     // What no thread knew came with the transition, and is seen before the turn, too.
     const uint64_t old = import != nullptr ? import->known_mask : ~uint64_t{0};
+    const uint8_t turn = import != nullptr ? import->turn : PageImport::kFirstTurn;
     const bool waits = record.count == present && replay.here()->before_turn();
     ForEachBrought(record, page, again, [&](const Brought& part) {
       for (uint64_t i = part.offset; i < part.offset + part.size; ++i) {
         const bool was_known = (old >> (i / kLineBytes) & 1) != 0;
-        if (!waits || !was_known) known[i] = {record.count, true, !was_known};
+        if (!waits || !was_known) known[i] = {record.count, true, !was_known, turn};
       }
     });
   }

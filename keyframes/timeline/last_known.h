@@ -21,6 +21,7 @@ struct ByteKnowledge {
   bool imported = false;  // in that state; else changed by the transition that led to it
   // Of an import: no other thread of the process had it.
   bool is_new = false;
+  uint8_t turn = PageImport::kFirstTurn;  // of an import: see there
 };
 using PageKnowledge = std::vector<ByteKnowledge>;  // of each byte of a page
 

@@ -271,14 +271,13 @@ absl::StatusOr<std::vector<Learned>> ProcessReplay::LastKnown(int32_t thread,
   for (size_t i = 0; i < known.size(); ++i) {
     if (!bytes[i]) continue;
     const ByteKnowledge& byte = known[i];
-    // Of several turns that begin in that state it may have been any.
-    const Slice& turn = schedule().slices()[schedule().FirstTurnIn(thread, byte.count)];
-    const uint64_t from =
-        turn.count == byte.count ? turn.moment : schedule().MomentFrom(thread, byte.count);
+    const Slice& turn = schedule().slices()[schedule().TurnIn(thread, byte.count, byte.turn)];
+    const uint64_t led_to = schedule().MomentTo(thread, byte.count);
+    const uint64_t from = turn.count == byte.count ? turn.moment : led_to;
     // What is imported where a turn begins was learned then, not when the one before ended.
     const bool in_turn = byte.imported && (at_once ? from <= moment : !byte.is_new);
-    const uint64_t at = in_turn ? from : schedule().MomentTo(thread, byte.count);
-    learned[i] = {std::min(at, moment), byte.count, byte.imported, byte.is_new};
+    const uint64_t at = in_turn ? from : led_to;
+    learned[i] = {std::min(at, moment), byte.count, byte.imported, byte.is_new, byte.turn};
   }
   return learned;
 }

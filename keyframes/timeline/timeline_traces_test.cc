@@ -311,6 +311,41 @@ TEST_F(TracesTest, OfWhatThreadsKnowDifferentlyTheNewestIsShown) {
   EXPECT_EQ(Read(kThread, kData), 0x0202020202020202);
 }
 
+// The first one was in the same state when its second turn began.
+TEST_F(TracesTest, WhatWasImportedInALaterTurnOfAStateIsNewer) {
+  manifest_.engine = "translate";
+  Begin();
+  BeginSegment(kThread, 0, 0);
+  ImportPage(kThread, 0, kData, Filled(1));
+  const std::array<uint8_t, kPageBytes> seen = Filled(4);
+  const PageImport line{.address = kData,
+                        .line_mask = 1,
+                        .lines = absl::MakeConstSpan(seen).first(kLineBytes),
+                        .known_mask = 1,
+                        .turn = 2};
+  ASSERT_TRUE(writer_->Append(kThread, {10, line}).ok());
+  EndSegment(kThread, 30);
+  Event({.kind = EventKind::kThreadStart, .sequence = 1, .thread = kOther, .number = kThread});
+  BeginSegment(kOther, 0, 0);
+  ImportPage(kOther, 5, kData, Filled(3));
+  EndSegment(kOther, 20);
+  const int32_t third = kOther + 1;
+  BeginSegment(third, 0, 0);
+  EndSegment(third, 20);
+  Event({.kind = EventKind::kSlice, .sequence = 2, .thread = kThread, .count = 10});
+  Event({.kind = EventKind::kSlice, .sequence = 3, .thread = kOther, .count = 0});
+  Event({.kind = EventKind::kSlice, .sequence = 4, .thread = kThread, .count = 10});
+  Event({.kind = EventKind::kSlice, .sequence = 5, .thread = third, .count = 0});
+  Open();
+  ASSERT_TRUE(timeline_->SeekTo(uint64_t{55}).ok());
+  EXPECT_EQ(timeline_->current_thread(), third);
+  EXPECT_EQ(Read(third, kData), 0x0404040404040404);
+  // Before that turn.
+  ASSERT_TRUE(timeline_->SeekTo(uint64_t{20}).ok());
+  EXPECT_EQ(timeline_->current_thread(), kOther);
+  EXPECT_EQ(Read(kThread, kData), 0x0303030303030303);
+}
+
 // Where others of a page's lines are old news, a thread's writes of long ago are looked at, too:
 // what it has learned since of a line that it wrote then counts.
 TEST_F(TracesTest, WhatAThreadLearnedSinceItWroteIsNewerThanWhatItWrote) {

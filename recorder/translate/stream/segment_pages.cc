@@ -49,10 +49,10 @@ SegmentPages::ModulePlace SegmentPages::PlaceWith(uint64_t address, const uint8_
   return {region->module, offset};
 }
 
-void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes) {
+void SegmentPages::Add(uint64_t count, uint64_t address, const uint8_t* bytes, uint8_t turn) {
   // Nothing is left out where it is direct.
   const uint64_t hash = direct_ ? kUnknown : HashOf(bytes);
-  Import(count, address, bytes, hash, [&] { return PlaceWith(address, bytes); });
+  Import(count, address, bytes, hash, turn, [&] { return PlaceWith(address, bytes); });
 }
 
 // Each segment begins with all code. What was stored of a module never changes, nor does a page
@@ -74,11 +74,11 @@ void SegmentPages::AddCode(uint64_t count, const ExecutedPage& page) {
   };
   // What the thread has stored itself a replay stores as well.
   if (direct_ && place_with_bytes().module < 0) return;
-  Import(count, page.address, bytes, found.hash, place_with_bytes);
+  Import(count, page.address, bytes, found.hash, PageImport::kFirstTurn, place_with_bytes);
 }
 
 void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
-                          absl::FunctionRef<ModulePlace()> place_with_bytes) {
+                          uint8_t turn, absl::FunctionRef<ModulePlace()> place_with_bytes) {
   const auto [held, first] = held_.try_emplace(address, hash);
   // What the thread has stored itself since, where nobody looks, is not known here.
   if (!first && held->second == hash && !direct_) return;
@@ -86,6 +86,7 @@ void SegmentPages::Import(uint64_t count, uint64_t address, const uint8_t* bytes
   PageImport import;
   import.address = address;
   import.first = first;
+  import.turn = turn;
   std::vector<uint8_t> lines;
   if (const ModulePlace place = place_with_bytes(); place.module >= 0) {
     import.module = place.module;

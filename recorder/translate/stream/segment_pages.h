@@ -31,8 +31,9 @@ class SegmentPages {
   // added.
   void Begin(uint64_t time, std::shared_ptr<const ExecutedPages> code);
 
-  // In state `count`.
-  void Add(uint64_t count, uint64_t address, const uint8_t* bytes);
+  // In state `count`, and that turn (PageImport::turn).
+  void Add(uint64_t count, uint64_t address, const uint8_t* bytes,
+           uint8_t turn = PageImport::kFirstTurn);
   // Lines of a page in the view, as PageImport has them.
   void AddLines(uint64_t count, const PageImport& import);
   // [start, end) is used without anybody's seeing it, and is as the map says. `begins`: but for
@@ -64,7 +65,7 @@ class SegmentPages {
   bool IsAsMapped(const MapRegion& region) const;
   void AddCode(uint64_t count, const ExecutedPage& page);
   // A page of this hash. Asks for its place in a module only if that matters.
-  void Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash,
+  void Import(uint64_t count, uint64_t address, const uint8_t* bytes, uint64_t hash, uint8_t turn,
               absl::FunctionRef<ModulePlace()> place_with_bytes);
 
   const AddressSpace* const space_;

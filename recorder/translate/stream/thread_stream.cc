@@ -213,14 +213,15 @@ absl::Status ThreadStream::Begin(const HsState& state) {
 
 // What the thread sees there others have stored before: its turn begins here. Between the beginning
 // of a call, which has a number, and its end it does not.
-void ThreadStream::See(const HsEntry& entry) {
-  if (entry.time != 0 && reserved_ == 0) threads_->BeforeTurn(this, entry.time);
+uint8_t ThreadStream::See(const HsEntry& entry) {
+  if (entry.time == 0 || reserved_ != 0) return PageImport::kFirstTurn;
+  threads_->BeforeTurn(this, entry.time);
+  return turns_.In(count_);
 }
 
 absl::Status ThreadStream::AddPage(const HsPage& page) {
   if (page.address % kPageBytes != 0) return Malformed(page.entry);
-  See(page.entry);
-  pages_.Add(count_, page.address, page.bytes);
+  pages_.Add(count_, page.address, page.bytes, See(page.entry));
   return absl::OkStatus();
 }
 
@@ -229,8 +230,8 @@ absl::Status ThreadStream::AddLines(const HsLines& lines) {
   if (lines.address % kPageBytes != 0 || !HasElements(lines, count, kLineBytes)) {
     return Malformed(lines.entry);
   }
-  See(lines.entry);
   PageImport import;
+  import.turn = See(lines.entry);
   import.address = lines.address;
   import.line_mask = lines.mask;
   import.known_mask = lines.known & lines.mask;

@@ -32,6 +32,7 @@
 #include "recorder/translate/stream/record_ring.h"
 #include "recorder/translate/stream/ring_reader.h"
 #include "recorder/translate/stream/segment_pages.h"
+#include "recorder/translate/stream/state_turns.h"
 
 namespace hindsight {
 
@@ -155,6 +156,7 @@ class ThreadStream {
   // From the last state consumed on it is its turn, after that of another thread; at these times.
   void BeginSlice(uint64_t now_ns, uint64_t last_slice_end_ns) {
     notes_->Slice(count_, now_ns, last_slice_end_ns);
+    turns_.Begin(count_);
   }
   // Logs what was kept back, because something of another thread is next.
   void FlushRun();
@@ -184,7 +186,7 @@ class ThreadStream {
   std::optional<uint64_t> CountOf(const HsEntry& entry) const;
   absl::Status ConsumeRunning(const HsEntry* entry, RingReader* reader);
   absl::Status Begin(const HsState& state);
-  void See(const HsEntry& entry);
+  uint8_t See(const HsEntry& entry);
   absl::Status AddPage(const HsPage& page);
   absl::Status AddLines(const HsLines& lines);
   absl::Status AddMapped(const HsMapped& mapped);
@@ -218,6 +220,7 @@ class ThreadStream {
   uint64_t count_ = 0;
   uint64_t segment_count_ = 0;  // in which its segment began
   RegisterFile end_registers_;  // if it has exited
+  StateTurns turns_;
   std::optional<TraceWriter::ThreadState> standing_;
   struct Exec {
     int64_t number = 0;

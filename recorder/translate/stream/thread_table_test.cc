@@ -113,6 +113,26 @@ TEST_F(ThreadTableTest, WhatAThreadSeesBeginsASliceAfterWhatAnotherDid) {
   EXPECT_EQ(slices[2].count, 6u);
 }
 
+TEST_F(ThreadTableTest, WhatIsSeenSaysInWhichSliceItCame) {
+  Agent first = AgentOf(1), second = AgentOf(2);
+  BeginTwo(&first, &second);
+  second.count = 5;
+  second.Bare(HS_ENTRY_LOCKED, 40);
+  first.count = 7;
+  first.Word(kData, 1, /*time=*/50);
+  second.count = 6;
+  second.Bare(HS_ENTRY_LOCKED, 60);
+  first.Word(kData, 2, /*time=*/70);
+  first.count = 8;
+  first.Word(kData, 3, /*time=*/80);
+  ASSERT_TRUE(Drain().ok());
+  std::vector<int> turns;
+  for (const Record& record : writer_->records) {
+    if (const auto* import = std::get_if<PageImport>(&record.body)) turns.push_back(import->turn);
+  }
+  EXPECT_EQ(turns, std::vector<int>({1, 2, 0}));
+}
+
 TEST_F(ThreadTableTest, WhatIsSeenBetweenTheBeginningOfACallAndItsEndBeginsNoSlice) {
   Agent first = AgentOf(1), second = AgentOf(2);
   BeginTwo(&first, &second);
