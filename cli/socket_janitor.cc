@@ -31,6 +31,7 @@ void WaitForEnd(int line) {
   dup2(nothing, STDOUT_FILENO);
   dup2(nothing, STDERR_FILENO);
   close_range(STDERR_FILENO + 1, ~0u, 0);
+  (void)!write(STDIN_FILENO, "", 1);  // nobody may be left to know
   WaitForEnd(STDIN_FILENO);
   struct stat now;
   if (lstat(path.c_str(), &now) == 0 && now.st_dev == socket.st_dev &&
@@ -56,6 +57,14 @@ absl::StatusOr<SocketJanitor> SocketJanitor::Start(const std::string& path) {
     ours.Reset();
     Watch(theirs.get(), path, socket);
   }
+  theirs.Reset();
+  // Until then what ends the server's group would end both.
+  char ready;
+  ssize_t got;
+  do {
+    got = read(ours.get(), &ready, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got != 1) return absl::UnavailableError(absl::StrCat(path, ": nothing would remove it"));
   return SocketJanitor(std::move(ours));
 }
 

@@ -14,7 +14,8 @@ namespace hindsight {
 // Movable, not copyable.
 class SocketJanitor {
  public:
-  // Watches over the socket that is at `path` now. Requires: no other thread runs.
+  // Watches over the socket that is at `path` now: from then on even what ends the group of this
+  // process leaves nothing. Requires: no other thread runs.
   static absl::StatusOr<SocketJanitor> Start(const std::string& path);
 
   // Has it removed, and waits until it is. May be called by another thread, and at any time once.
