@@ -149,6 +149,18 @@ TEST(ConfinementTest, TheSocketGoesWithItsServerHoweverThatEnds) {
   }
 }
 
+TEST(ConfinementTest, TheSocketGoesEvenIfAllOfTheServersGroupIsKilledAtOnce) {
+  const TempDir directory("/tmp");
+  const std::string path = directory.File("socket");
+  Child server = Child::Start({Hindsight(), "serve", Steps(), "--unix=" + path});
+  size_t position = 0;
+  ASSERT_TRUE(server.WaitForOut("listening", &position)) << server.err();
+  server.SignalGroup(SIGKILL);
+  server.Finish();
+  for (int tries = 0; tries < 1000 && std::filesystem::exists(path); ++tries) usleep(10'000);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(ConfinementTest, MemoryIsLimited) {
   const ChildResult result = RunHindsight({"verify", Steps(), "--max-memory=1M"});
   EXPECT_EQ(result.Ending(), "exit 1");

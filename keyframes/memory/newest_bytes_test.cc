@@ -18,11 +18,12 @@ namespace {
 constexpr int32_t kFirst = ToyThreads::kMain, kSecond = ToyThreads::kSecond,
                   kThird = ToyThreads::kThird;
 
-// What a thread has imported that others had.
+// What a thread has imported that others had; or nothing, in a segment that begins in a state.
 class ImportedLine final : public Segment {
  public:
+  explicit ImportedLine(uint64_t first_count) : info_{.first_count = first_count} {}
   // `shown_by`: who had it; 0: that is not known.
-  explicit ImportedLine(uint64_t count, int32_t shown_by)
+  ImportedLine(uint64_t count, int32_t shown_by)
       : records_{{count, PageImport{.address = ToyThreads::kShared,
                                     .line_mask = 1,
                                     .lines = line_,
@@ -70,7 +71,17 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
     }
     return found;
   }
-  // Written by the first transition in the slice, or by the last one: no event follows there.
+  // One of the second thread, then one of the first thread and right after it the second's next.
+  std::vector<size_t> FindAdjoining() const {
+    const std::vector<uint32_t>& turns = schedule().slices_of(kSecond);
+    for (size_t i = 1; i < turns.size(); ++i) {
+      const Slice& before = schedule().slices()[turns[i] - 1];
+      if (before.thread == kFirst && before.length > 30 && turns[i - 1] < turns[i] - 1) {
+        return {turns[i - 1], turns[i] - 1, turns[i]};
+      }
+    }
+    return {};
+  }
   // The last one of the third thread before `slice`, if no event follows what it writes last.
   std::optional<size_t> FindThirdsBefore(size_t slice) {
     const std::vector<uint32_t>& all = schedule().slices_of(kThird);
@@ -82,6 +93,7 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
     if (process_.thread(kThird).PositionAt(end, limit).steps == 0) return std::nullopt;
     return *std::prev(after);
   }
+  // Written by the first transition in the slice, or by the last one: no event follows there.
   void WritesFirst(size_t slice) { Learn(slice, schedule().slices()[slice].count + 1, false); }
   void WritesLast(size_t slice) {
     const Slice& at = schedule().slices()[slice];
@@ -106,6 +118,13 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
   void Sees(size_t slice, uint64_t count, int32_t shown_by = 0) {
     imported_ = std::make_shared<ImportedLine>(schedule().slices()[slice].count, shown_by);
     stored_ = count;
+  }
+
+  // The first thread's next segment begins where that slice ends.
+  void EndsSegment(size_t slice) {
+    const Slice& at = schedule().slices()[slice];
+    next_ = std::make_shared<ImportedLine>(at.count + at.length);
+    next_begins_ = at.moment + at.length;
   }
 
   // Who has the newest byte, looked at in the middle of a slice. `wanted`: only that is asked for,
@@ -162,10 +181,12 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
     if (learned_.contains(thread) && learned_[thread].moment >= since) learned = learned_[thread];
     return std::vector<Learned>(kPageBytes, learned);
   }
-  absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t thread, uint64_t) override {
+  absl::StatusOr<std::shared_ptr<const Segment>> SegmentAt(int32_t thread,
+                                                           uint64_t moment) override {
     if (thread != kFirst || imported_ == nullptr) {
       return absl::NotFoundError("nobody has seen anything");
     }
+    if (next_ != nullptr && moment >= next_begins_) return next_;
     return imported_;
   }
   absl::Status FindStores(int32_t, uint64_t from, uint64_t, absl::Span<StoredLine> lines,
@@ -183,7 +204,8 @@ class NewestBytesTest : public testing::Test, private ThreadViews {
 
   std::map<int32_t, Learned> learned_;
   std::unique_ptr<SegmentReplay> third_;
-  std::shared_ptr<const Segment> imported_;
+  std::shared_ptr<const Segment> imported_, next_;
+  uint64_t next_begins_ = 0;
   uint64_t stored_ = 0;
 };
 
@@ -294,6 +316,17 @@ TEST_F(NewestBytesTest, WhoRunsIsShownWhatWasWrittenAfterItsOwnWriteWasSeen) {
   const Slice& writer = schedule().slices()[slices[1]];
   Sees(slices[2], writer.count + writer.length, kSecond);
   EXPECT_EQ(Newest(slices[3], /*at_once=*/true, /*running=*/kSecond), 1);
+}
+
+TEST_F(NewestBytesTest, WhatWasSeenInASegmentThatEndsThereCounts) {
+  const std::vector<size_t> slices = FindAdjoining();
+  ASSERT_EQ(slices.size(), 3u);
+  WritesLast(slices[0]);
+  WritesFirst(slices[1]);
+  const Slice& writer = schedule().slices()[slices[0]];
+  Sees(slices[1], writer.count + writer.length, kSecond);
+  EndsSegment(slices[1]);
+  EXPECT_EQ(Newest(slices[2], /*at_once=*/true, /*running=*/kSecond), 1);
 }
 
 TEST_F(NewestBytesTest, WhatAnEventHasWrittenWasOverThen) {

@@ -65,7 +65,7 @@ absl::Status SeenStores::AddSeenBy(int32_t by, int32_t of, size_t after, uint64_
       });
     }
     const uint64_t began = schedule.MomentTo(by, (*segment)->info().first_count);
-    if (began == 0 || began >= at || schedule.SliceAt(began) <= after) return absl::OkStatus();
+    if (began == 0 || began > at || schedule.SliceAt(began) <= after) return absl::OkStatus();
     at = began - 1;
   }
   return absl::OkStatus();
