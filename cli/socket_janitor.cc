@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace hindsight {
 namespace {
